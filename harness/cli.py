@@ -40,6 +40,9 @@ VERBS = {
     "score": Verb("harness.commands.score", "Score and rank results: score, measured time, energy and cost."),
     "compare": Verb("harness.commands.compare", "Compare two results: time, energy, cost, settings and curves."),
     "summary": Verb("harness.commands.summary", "Print one row per result: quality, samples and time to target."),
+    "reproduce": Verb(
+        "harness.commands.reproduce", "Make a result again, and say whether it is true: a verdict with its power."
+    ),
     "derive": Verb(
         "harness.commands.derive",
         "Recompute every number shown for a result from its raw logs, with formula, file and line, and compare it with "

@@ -136,6 +136,8 @@ class RunConfig:
     execution: the values of the suite's options in `Workload.execution`; one that is absent has its default.
     parts: the functions with which a submission to the open division replaces functions of the workload, by the names
         of `Workload.parts`; empty in the closed division.
+    observer: to be called after each update of the weights, in training alone, with the tensors of this rank's share of
+        the batch (a list of tuples) and the network; None: no one watches. `workloads.execution` does it.
     """
 
     workload: str
@@ -148,6 +150,7 @@ class RunConfig:
     precision: str = "fp32"
     execution: Mapping[str, ExecutionValue] = field(default_factory=dict)
     parts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    observer: Callable[[Any, Any], None] | None = None
 
 
 def read_recipe(kind: type[R], values: Mapping[str, HyperparameterValue], workload: str) -> R:

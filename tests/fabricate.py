@@ -10,6 +10,7 @@ import copy
 import hashlib
 import json
 import math
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,6 +127,14 @@ PREDICTIONS_DIGEST = "9d" * 32
 def weights_digest(seed: int) -> str:
     """The digest of initial weights, which the seed gives."""
     return hashlib.sha256(str(seed).encode()).hexdigest()
+
+
+def replay_record(seed: int, num_steps: int) -> dict[str, Any]:
+    """The first steps of a run: its losses and digests follow from the seed."""
+    digests = [hashlib.sha256(f"{seed} {step}".encode()).hexdigest() for step in range(num_steps + 1)]
+    weights = {"0": weights_digest(seed), "1": digests[1], str(num_steps): digests[num_steps]}
+    losses = [struct.pack(">d", 2.0 + seed / 1000 - step / 100).hex() for step in range(num_steps)]
+    return {"steps": num_steps, "losses": losses, "batches": digests[:num_steps], "weights": weights}
 
 
 NUMERICS: dict[str, Any] = {
@@ -261,6 +270,8 @@ def events(
         {"rank": rank, "world_size": num_nodes, "host": host_of(rank), "pid": 42 + rank, "device": "cpu"}
         for rank in range(num_nodes)
     ]
+    if rules.replay_steps:
+        at(0.8, "tta_replay", replay_record(seed, rules.replay_steps))
     at(0.9, "tta_initial", {"weights_digest": weights, "quality": 0.1, "num_examples": rules.eval_examples})
     at(1.0, "tta_world", [{**rank, "versions": {"torch": "2.14.1"}} for rank in ranks])
     at(1.0, "tta_isolation", copy.deepcopy(ISOLATION))

@@ -171,6 +171,8 @@ class Execution:
                 self.accelerator.unscale_gradients()
             nn.utils.clip_grad_norm_(self.network.parameters(), clip_norm)
         self.optimizer.step()
+        if self.config.observer is not None and not self._is_warming_up:
+            self.config.observer(parts, self.network)
         return total
 
     def warm_up(

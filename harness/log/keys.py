@@ -33,6 +33,9 @@ HYPERPARAMETER_PREFIX = "opt_"
 
 # Keys of `tta`.
 TTA_FORMAT = "tta_format"  # {"version": 2, "harness": "0.1.0", "run_id": "<hex>", "result_id": "<hex>", "index": 0}
+TTA_REPRODUCES = (
+    "tta_reproduces"  # {"digest": "<sha256>"}: the result, by the digest of its logs, that this run repeats
+)
 ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this run it is
 TTA_LAUNCH = "tta_launch"  # the launcher or job, the facts of each node; of several, also address and port of rank 0
 TTA_NODE_LOST = "tta_node_lost"  # before run_stop: {"node": n, "reason": why the run ended on that node}
@@ -47,6 +50,7 @@ EXECUTION_FIELD = "execution"  # a field of TTA_CONFIG
 TTA_RESOLVED = "tta_resolved"  # the configuration that the worker reports after prepare()
 TTA_NUMERICS = "tta_numerics"  # {"flags", "versions", "environment"}: the arithmetic in force after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}
+TTA_REPLAY = "tta_replay"  # {"steps", "losses": bits, "batches", "weights": digests}: see `harness.run.replay`
 TTA_INITIAL = "tta_initial"  # before any training: {"weights_digest": "<sha256>", "quality": q, "num_examples": n}
 TTA_WORLD = "tta_world"  # [{"rank", "world_size", "host", "pid", "device", "versions": {...}}, ...]
 TTA_ISOLATION = "tta_isolation"  # what confines the worker: see `harness.log.isolation`; and its environment
@@ -85,6 +89,8 @@ HEADER_KEYS = (
     TTA_DATA,
     CACHE_CLEAR,
 )
+REPRODUCTION_KEYS = (TTA_REPRODUCES,)  # in the header of a run that `tta reproduce` made
+REPLAY_KEYS = (TTA_REPLAY,)  # before the opening, where the rules ask for it
 OPENING_KEYS = (
     TTA_INITIAL,
     TTA_WORLD,

@@ -82,6 +82,7 @@ class Request:
     module: Path | None = None
     isolation: str = "auto"
     checkpoint_min: float | None = None
+    reproduces: str | None = None
 
 
 def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
@@ -143,6 +144,7 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         execution=execution,
         prices_digest=None if ruleset.prices is None else ruleset.prices.digest,
         energy_limits=ruleset.energy,
+        reproduces=request.reproduces,
     )
 
 

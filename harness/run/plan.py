@@ -34,6 +34,7 @@ class Plan:
     energy_limits: what the rules require of a measurement. identity: the code and the packages that run.
     attempt: which attempt at this run it is; earlier ones have no end and are kept in `unfinished/`.
     job: what the log says of the scheduler's job, where the run has this node alone; None where it is in none.
+    reproduces: the digest of the logs of the result that the run repeats; None if it repeats none.
     """
 
     rules: BenchmarkRules
@@ -61,6 +62,7 @@ class Plan:
     energy_limits: EnergyLimits = field(default_factory=EnergyLimits)
     attempt: int = 1
     job: Mapping[str, Any] | None = None
+    reproduces: str | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -100,6 +102,11 @@ class Plan:
         module = None if self.module is None else {**self.module.record(), "path": str(self.module_path)}
         return {"do": "open", "config": self.run_config, "module": module}
 
+    def replaying(self, data_dir: str) -> dict[str, Any]:
+        """The command for the steps of `tta_replay`. data_dir: as the worker sees it."""
+        steps, limit_s = self.rules.replay_steps, self.rules.replay_limit_s
+        return {**self.opening, "do": "replay", "data_dir": data_dir, "num_steps": steps, "limit_s": limit_s}
+
     def header(self) -> Iterator[tuple[str, object, Mapping[str, object] | None]]:
         """Yield key, value and metadata of each event that is written before the worker starts."""
         rules, system = self.rules, self.system
@@ -115,6 +122,8 @@ class Plan:
         terms = {"ruleset": self.ruleset, "terms_digest": rules.terms_digest}
         prices = {} if self.prices_digest is None else {keys.PRICES_FIELD: self.prices_digest}
         yield keys.TTA_RULES, {**terms, **prices}, None
+        if self.reproduces is not None:
+            yield keys.TTA_REPRODUCES, {"digest": self.reproduces}, None
         yield keys.TTA_CODE, self.identity.code_event, None
         yield keys.TTA_PACKAGES, self.identity.packages_event, None
         yield keys.SUBMISSION_BENCHMARK, rules.name, None

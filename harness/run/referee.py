@@ -2,7 +2,8 @@
 
 header                                          everything that was decided beforehand
 tta_clock                                       the zero of this clock
-tta_initial                                     a rehearsal with a worker of its own: the quality without training
+tta_replay, tta_initial                         a rehearsal with a worker of its own: the first steps in a deterministic
+                                                mode, then, without them, the quality before training
 world, tta_isolation                            the meters start; every rank describes itself; a wrong world is refused
 init_start .. init_stop                         prepare(), initialise()
 tta_resolved, tta_numerics                      the configuration and the arithmetic in force
@@ -230,10 +231,14 @@ class Referee:
         plan, worker = self.plan, self.rehearsal
         self._progress.phase = "rehearsing"
         self._refuse_wrong_world(worker.start(self._tick, START_LIMIT_S))
-        self._ask(plan.opening, START_LIMIT_S, worker)
         limit_s = plan.timing.max_init_s[plan.division]
+        data_dir = worker.give_data(plan.data_dir)
+        if plan.rules.replay_steps:
+            replayed = self._ask(plan.replaying(data_dir), START_LIMIT_S + limit_s, worker).get("replay")
+            self.log.event(keys.TTA_REPLAY, mapping_or_empty(replayed))
+        self._ask(plan.opening, START_LIMIT_S, worker)
         prepared = self._ask({"do": "prepare"}, limit_s, worker)
-        self._ask({"do": "start", "data_dir": worker.give_data(plan.data_dir)}, limit_s, worker)
+        self._ask({"do": "start", "data_dir": data_dir}, limit_s, worker)
         answer = self._ask({"do": "evaluate"}, limit_s, worker)
         worker.stop(0.0)
         self.drop_caches()  # the rehearsal has read the data

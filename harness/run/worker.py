@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import hashlib
 import io
 import os
 import platform
@@ -27,6 +26,7 @@ from harness.errors import DataError, MissingDependencyError, UsageError, Worker
 from harness.run import numerics
 from harness.run.array_stream import ArrayStream
 from harness.run.loaded import loaded_files
+from harness.run.replay import LEFT_OUT, Observer, digest_of_weights, replay
 from harness.submission import module as open_module
 from harness.workload import Arrays, RunConfig, Session
 
@@ -137,7 +137,7 @@ def _failure(error: BaseException) -> dict[str, Any]:
     return {"ok": False, "kind": kind, "message": f"{name}{str(error)[:1000]}{place}"}
 
 
-def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
+def _open(command: dict[str, Any], observer: Observer | None = None) -> tuple[Session, dict[str, Any]]:
     """Set the precision; return the session, with the parts of a module if there is one, and its configuration for the
     log."""
     from harness.run import workloads
@@ -146,7 +146,7 @@ def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
     numerics.set_precision(config.precision)
     workload = workloads.workload(config.workload)
     logged = dataclasses.asdict(config)
-    del logged["parts"]  # functions; the log has the module that they come from
+    del logged["parts"], logged["observer"]  # functions; the log has the module that the parts come from
     logged["module"] = None
     if module := command.get("module"):
         path = Path(module.pop("path"))
@@ -154,7 +154,7 @@ def _open(command: dict[str, Any]) -> tuple[Session, dict[str, Any]]:
         assert named is not None
         config = dataclasses.replace(config, parts=open_module.load_module(path, named, workload.name, workload.parts))
         logged["module"] = named.record()
-    return workload.open(config), logged
+    return workload.open(dataclasses.replace(config, observer=observer)), logged
 
 
 def _answer(
@@ -167,7 +167,7 @@ def _answer(
             session.initialise()
             return {
                 "numerics": _same("numerics", numerics.in_force(), ranks),
-                "weights_digest": _same("initial weights", {"digest": _digest(session)}, ranks)["digest"],
+                "weights_digest": _same("initial weights", {"digest": digest_of_weights(session)}, ranks)["digest"],
             }
         case "start":
             data_dir = Path(command["data_dir"])
@@ -191,6 +191,29 @@ def _answer(
             return {}
         case other:
             raise WorkerError(f"unknown command {other!r}")
+
+
+def _replay(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
+    """Train the first steps as a replay does, in a session of its own; before any other, for the sake of cuBLAS."""
+    config = dict(command["config"])
+    config["execution"] = {name: value for name, value in config["execution"].items() if name not in LEFT_OUT}
+
+    def initialise(session: Session) -> None:
+        seed_all(int(config["seed"]))
+        session.initialise()
+
+    return {
+        "replay": replay(
+            lambda observer: _open({**command, "config": config}, observer)[0],
+            initialise,
+            Path(command["data_dir"]),
+            int(config["hyperparameters"]["global_batch_size"]),
+            int(command["num_steps"]),
+            float(command["limit_s"]),
+            ranks,
+            bool(command.get("other_kernels")),
+        )
+    }
 
 
 def seed_all(seed: int) -> None:
@@ -279,18 +302,6 @@ def load(session: Session, folder: Path) -> None:
         torch.cuda.set_rng_state(kept["device"])
 
 
-def _digest(session: Session) -> str:
-    """Return the SHA-256 of a session's weights: their names, types, shapes and values."""
-    import torch
-
-    digest = hashlib.sha256()
-    for name, tensor in sorted(session.weights().items()):
-        plain = tensor.detach().cpu().contiguous()
-        digest.update(f"{name} {plain.dtype} {list(plain.shape)}\n".encode())
-        digest.update(plain.flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
-
-
 def _same(what: str, own: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     """Return `own`, which must be the same on every rank."""
     first, *others = ranks.gather(own)
@@ -324,10 +335,13 @@ def serve(channel: JsonSocket | None, stream: ArrayStream | None, ranks: Ranks, 
     while True:
         command = ranks.broadcast(_next(channel))
         try:
+            answer: dict[str, Any]
             if command["do"] == "open":
                 session, config = _open(command)
                 seed = int(config["seed"])
-                answer: dict[str, Any] = {"config": config}
+                answer = {"config": config}
+            elif command["do"] == "replay":
+                answer = _replay(command, ranks)
             else:
                 assert session is not None
                 answer = _answer(command, session, seed, opened, ranks, stream)

@@ -87,6 +87,11 @@ class Result:
     recomputed: Mapping[str, Recomputed] = field(default_factory=dict)
 
     @property
+    def runs_digest(self) -> str:
+        """SHA-256 of the sorted digests of the logs, a line each: names a result, wherever its folder is."""
+        return hashlib.sha256("".join(sorted(f"{log.sha256}\n" for log in self.runs)).encode()).hexdigest()
+
+    @property
     def benchmark(self) -> str | None:
         """The first benchmark that a log names."""
         values = (log.value("submission_benchmark") for log in self.runs)

@@ -31,7 +31,16 @@ from harness.scoring import timeline
 SCOPE = "log"
 _REPEATED = frozenset({*keys.BODY_KEYS, *keys.RESUME_KEYS, keys.POWER_READING})
 _ONCE = frozenset(
-    {*keys.HEADER_KEYS, keys.TTA_CLOCK, *keys.OPENING_KEYS, *keys.NODES_KEYS, keys.RUN_STOP, *keys.SUMMARY_KEYS}
+    {
+        *keys.HEADER_KEYS,
+        keys.TTA_CLOCK,
+        *keys.REPRODUCTION_KEYS,
+        *keys.REPLAY_KEYS,
+        *keys.OPENING_KEYS,
+        *keys.NODES_KEYS,
+        keys.RUN_STOP,
+        *keys.SUMMARY_KEYS,
+    }
 )
 
 

@@ -35,10 +35,10 @@ from harness.scoring import timeline
 SCOPE = "log"
 _ORDER = (
     (keys.TTA_FORMAT,),
-    keys.HEADER_KEYS[1:],
+    (*keys.HEADER_KEYS[1:], *keys.REPRODUCTION_KEYS),
     (keys.TTA_CLOCK,),
     (keys.TTA_LAUNCH,),
-    *((name,) for name in keys.OPENING_KEYS),
+    *((name,) for name in (*keys.REPLAY_KEYS, *keys.OPENING_KEYS)),
     (*keys.BODY_KEYS, *keys.RESUME_KEYS),
     (keys.RUN_STOP,),
     *((name,) for name in (*keys.SUMMARY_KEYS[:-1], keys.TTA_NODES_CLEAN, keys.SUMMARY_KEYS[-1])),

@@ -15,7 +15,7 @@ Submit the runs of one `tta run`, all of them, as they were numbered.
 
 ## Source
 MLPerf training rules, "Run Results": a result has a fixed number of runs, and none is chosen. Which seeds runs get:
-harness/commands/run.py.
+harness/run/benchmark.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,73 @@
+"""The first steps of a run as `tta_replay` has them: what a worker reports, and what a log says. Pure."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.base.values import is_whole, mapping_or_empty
+from harness.log import keys
+from harness.log.run_log import RunLog
+
+_BITS = re.compile(r"[0-9a-f]{16}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The value of `tta_replay`. losses: of each step, as floats. bits: as logged. not_available: of an operation."""
+
+    bits: tuple[str, ...]
+    batches: tuple[str, ...]
+    weights: Mapping[str, str]
+    not_available: str | None = None
+
+    @property
+    def losses(self) -> list[float]:
+        return [struct.unpack(">d", bytes.fromhex(item))[0] for item in self.bits]
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.bits)
+
+
+def parse_replay(value: object) -> Replay:
+    """Return the replay that a log or a worker states.
+
+    Raises:
+        ValueError: it is not one; the message says what is wrong.
+    """
+    record = mapping_or_empty(value)
+    missing = record.get("not_available")
+    if isinstance(missing, str) and missing:
+        return Replay((), (), {}, missing)
+    steps, bits, batches, weights = (record.get(name) for name in ("steps", "losses", "batches", "weights"))
+    if not is_whole(steps) or steps < 1:
+        raise ValueError("steps is not a number of at least 1")
+    for name, items, pattern in (("losses", bits, _BITS), ("batches", batches, _DIGEST)):
+        if not isinstance(items, list) or len(items) != steps:
+            raise ValueError(f"{name} is not a list of {steps} items")
+        if not all(isinstance(item, str) and pattern.fullmatch(item) for item in items):
+            raise ValueError(f"{name} has an item that is not {pattern.pattern}")
+    wanted = {"0", "1", str(steps)}
+    if not isinstance(weights, dict) or set(weights) != wanted or not all(map(_is_digest, weights.values())):
+        raise ValueError(f"weights has not the digests after {', '.join(sorted(wanted, key=int))} steps")
+    assert isinstance(bits, list)
+    assert isinstance(batches, list)
+    return Replay(tuple(bits), tuple(batches), dict(weights))
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def replay_of(log: RunLog) -> Replay | None:
+    """Return the replay in a log; None if it has none that can be read."""
+    if log.first(keys.TTA_REPLAY) is None:
+        return None
+    try:
+        return parse_replay(log.value(keys.TTA_REPLAY))
+    except ValueError:
+        return None

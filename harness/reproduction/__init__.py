@@ -1,0 +1,1 @@
+"""Whether a claimed result is true: the same benchmark run again, and a verdict with its power."""

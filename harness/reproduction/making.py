@@ -1,0 +1,143 @@
+"""Makes a claim again: its first steps, the qualities of its predictions, and runs until a look decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.errors import OutputError, UsageError, WorkerError, printable
+from harness.launch.runs import make_runs
+from harness.log import keys
+from harness.log.replay import replay_of
+from harness.reproduction.again import replayed
+from harness.reproduction.claim import Claim
+from harness.reproduction.identity import Identity
+from harness.reproduction.identity import compare as compare_identity
+from harness.reproduction.replays import Comparison, compare
+from harness.reproduction.reproduction import (
+    Outlook,
+    Reproduction,
+    Terms,
+    judged,
+    outlook_of,
+)
+from harness.ruleset.model import RuleSet
+from harness.run import data_cache
+from harness.run.benchmark import Request, shared_plan
+from harness.run.plan import Plan
+from harness.run.recompute import Recomputation
+from harness.scoring.run_result import run_result
+from harness.submission.result import read_result
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A claim, and what was decided before the first run. plan: that its reproduction's runs share."""
+
+    claim: Claim
+    terms: Terms
+    request: Request
+    ruleset: RuleSet
+    plan: Plan
+    identity: Identity
+    outlook: Outlook
+
+
+def request_of(claim: Claim, base: Request) -> Request:
+    """Return the request for runs with the claim's recipe; all else is as in `base`.
+
+    Raises:
+        UsageError: it has a module, which is somebody's program, and `base` does not name it.
+    """
+    module = claim.config.get("module")
+    if module is not None and base.module is None:
+        name = printable(module.get("name") if isinstance(module, dict) else module, 60)
+        raise UsageError(
+            f"{claim.name}: was made with the module {name}, a program of the submitter's; read it, and name it with "
+            "--module FILE if it is to run here"
+        )
+    defaults = claim.rules.defaults()
+    recipe = {name: value for name, value in claim.hyperparameters.items() if defaults.get(name) != value}
+    return replace(
+        base,
+        workload=claim.rules.workload,
+        suite=claim.rules.suite,
+        division=claim.division,
+        precision=str(claim.config.get("precision")),
+        overrides=tuple(f"{name}={json.dumps(value)}" for name, value in recipe.items()),
+        reproduces=claim.digest,
+    )
+
+
+def prepare(claim: Claim, terms: Terms, base: Request, ruleset: RuleSet) -> Prepared:
+    """Decide all that is decided before the first run; prepare the data if they are missing.
+
+    Raises:
+        UsageError, DataError, SubmissionError: what `shared_plan` raises.
+    """
+    request = request_of(claim, base)
+    plan = shared_plan(request, ruleset, claim.rules)
+    identity = compare_identity(claim, plan)
+    usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(plan.system)
+    outlook = outlook_of(claim, terms, identity.is_same_system, usd_per_hour)
+    return Prepared(claim, terms, request, ruleset, plan, identity, outlook)
+
+
+def replay(prepared: Prepared, folder: Path) -> Comparison | None:
+    """Make the first steps of the claim's first run again that has any; None where none has.
+
+    folder: gets the output of the worker.
+    """
+    for log in prepared.claim.result.runs:
+        claimed, seed = replay_of(log), log.value(keys.SEED)
+        if claimed is None or not isinstance(seed, int):
+            continue
+        rules = replace(prepared.plan.rules, replay_steps=claimed.num_steps or 1, replay_limit_s=3600.0)
+        plan = replace(prepared.plan, seed=seed, rules=rules)
+        again = replayed(prepared.request, plan, folder / "replay.txt")
+        found = compare(claimed, again, prepared.identity.may_be_equal)
+        if found.status == "not available" and found.num_steps:
+            other = replayed(prepared.request, plan, folder / "replay.txt", has_other_kernels=True)
+            found = compare(claimed, again, prepared.identity.may_be_equal, other)
+        return found
+    return None
+
+
+def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> Reproduction:
+    """Make runs into `folder`, which may have some, until a look decides; return what was found.
+
+    say: told what is known after each look.
+
+    Raises:
+        OutputError: runs in `folder` repeat another claim. WorkerError: runs could not be made.
+        Interrupted: by a signal; the same call goes on.
+    """
+    claim = prepared.claim
+    folder.mkdir(parents=True, exist_ok=True)
+    steps = replay(prepared, folder)
+    recomputed = Recomputation(prepared.request.data or data_cache.default_cache())(claim.result, prepared.ruleset)
+    found: Reproduction | None = None
+    for look in prepared.terms.looks:
+        make_runs(replace(prepared.request, runs=look, out=folder, is_resumed=True))
+        result = read_result(folder)
+        if len(result.runs) < look:
+            raise WorkerError(f"{folder}: {len(result.runs)} of {look} runs could be made; their logs say why")
+        for log in result.runs:
+            if log.field(keys.TTA_REPRODUCES, "digest") != claim.digest:
+                raise OutputError(f"{log.path}: repeats another result; choose another --out")
+        new = [run_result(log, claim.rules, timing=prepared.ruleset.timing) for log in result.runs]
+        found = judged(
+            claim, prepared.terms, prepared.identity, prepared.outlook, folder, new, steps, dict(recomputed.recomputed)
+        )
+        if found.is_over:
+            break
+        say(f"after {look} runs: {found.verdict.why}; more runs")
+    assert found is not None
+    return found
+
+
+def name_of_folder(claim: Claim) -> str:
+    """Return the name of the folder of a claim's reproduction: the same command goes on in it."""
+    return f"{claim.rules.name}-again-{claim.digest[:12]}"

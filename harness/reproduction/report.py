@@ -1,0 +1,253 @@
+"""A reproduction as text and as a JSON document: the plan before the first run, and what was found. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness.base.text_table import aligned
+from harness.errors import printable
+from harness.reproduction import replays
+from harness.reproduction.claim import Claim
+from harness.reproduction.identity import Identity
+from harness.reproduction.prospect import Prospect
+from harness.reproduction.replays import Comparison
+from harness.reproduction.reproduction import SUSPICIOUS, Outlook, Reproduction, Terms, contradictions
+from harness.run.forecast import duration
+from harness.scoring.non_inferiority import Verdict
+from harness.scoring.run_result import RunResult
+from harness.submission.predictions import COMPUTED
+
+FORMAT_VERSION = 1
+HEADER = ("", "claim", "new", "ratio", "90 % interval", "tolerance", "verdict")
+_NOTHING = "-"
+
+
+def plan_text(claim: Claim, terms: Terms, identity: Identity, outlook: Outlook) -> str:
+    """What is compared, and what can be expected of it."""
+    lines = [
+        f"{claim.rules.name}, {claim.division}: {_count(len(claim.runs), 'run')} of {claim.who}",
+        *identity_lines(identity),
+        *outlook_lines(claim, terms, outlook),
+    ]
+    return "\n".join(lines)
+
+
+def identity_lines(identity: Identity) -> Iterator[str]:
+    """In what the claim and this installation differ."""
+    if not identity.differences:
+        yield "made with the same code, rules, data, recipe and packages as here"
+    for difference in identity.differences:
+        yield f"differs: {difference}"
+    if not identity.is_same_system:
+        yield "another system: samples are compared; seconds are not comparable"
+
+
+def outlook_lines(claim: Claim, terms: Terms, outlook: Outlook) -> Iterator[str]:
+    """What can be expected before the first run."""
+    if outlook.prospect is None or outlook.variation is None:
+        yield f"plan: looks at {_looks(terms)} runs; {claim.reference}, so what they can show is not known before"
+        return
+    expected = outlook.prospect
+    shares = ", ".join(f"{number} with {100 * share:.0f} %" for number, share in expected.reproduced_by.items())
+    reached = sum(samples is not None for samples in claim.samples)
+    yield (
+        f"plan: samples to target vary by {100 * outlook.variation:.1f} %; at a tolerance of "
+        f"{100 * terms.tolerance:g} % an exact claim of {_count(reached, 'run')} is confirmed by new runs: {shares}"
+    )
+    cost = "time is known after the first run" if outlook.seconds is None else duration(outlook.seconds)
+    price = "" if outlook.usd is None else f", ${outlook.usd:,.2f}"
+    yield f"plan: about {expected.num_runs:.0f} runs until the verdict: {cost}{price}"
+
+
+def _looks(terms: Terms) -> str:
+    *others, last = map(str, terms.looks)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def text(found: Reproduction) -> str:
+    """What was found, with the verdict in its last line."""
+    head = [replay_text(found.replay), *quality_lines(found)]
+    table = aligned(HEADER, rows_of(found), frozenset({0}))
+    return "\n".join([*head, "", table, "", *notes(found), conclusion(found)])
+
+
+def rows_of(found: Reproduction) -> list[tuple[str, ...]]:
+    """The table of what is compared, under `HEADER`."""
+    rows = [_row("samples to target", found.verdict, found.terms.tolerance, _samples(found))]
+    if found.pace is not None:
+        rows.append(_row("seconds a sample", found.pace, None, _paces(found)))
+    return rows
+
+
+def conclusion(found: Reproduction) -> str:
+    """The verdict and its reason."""
+    return f"{found.verdict.status}: {found.verdict.why}{_power(found)}"
+
+
+def replay_text(comparison: Comparison | None) -> str:
+    """What came of the first steps."""
+    if comparison is None:
+        return "first steps: the claim has none that could be made again"
+    steps = _count(comparison.num_steps, "step")
+    match comparison.status:
+        case "equal":
+            return f"first steps: {steps} made again, equal bit by bit"
+        case "close":
+            return (
+                f"first steps: {steps} made again; losses differ by up to {comparison.largest:.2g}, as another order "
+                "of summation explains"
+            )
+        case "different":
+            where = "before the first step" if comparison.first == 0 else f"at step {comparison.first}"
+            beyond = "" if comparison.excess is None else f", {comparison.excess:.2g} times what rounding explains"
+            return f"first steps: the {comparison.what} differs {where}{beyond} (warning)"
+        case "not available":
+            return f"first steps: not available here: {printable(comparison.why, 200)}"
+
+
+def quality_lines(found: Reproduction) -> Iterator[str]:
+    """What came of the claim's kept predictions."""
+    if not found.recomputed:
+        return
+    same = sum(item.state == COMPUTED for item in found.recomputed.values())
+    yield f"qualities: {same} of {len(found.claim.runs)} computed again from the claim's kept predictions"
+    yield from (f"qualities: {why}" for why in contradictions(found.claim, found.recomputed))
+
+
+def _samples(found: Reproduction) -> tuple[str, str]:
+    return _mean(found.claim.samples), _mean([run.crossing_samples for run in found.new[: found.verdict.num_runs]])
+
+
+def _paces(found: Reproduction) -> tuple[str, str]:
+    then, now = ([run.pace_s for run in runs] for runs in (found.claim.runs, found.new[: found.verdict.num_runs]))
+    return _mean(then, 1e3, " ms"), _mean(now, 1e3, " ms")
+
+
+def _mean(values: Sequence[float | None], factor: float = 1.0, unit: str = "") -> str:
+    """The geometric mean of those that are known."""
+    logs = [math.log(value) for value in values if value]
+    if not logs:
+        return _NOTHING
+    mean = factor * math.exp(math.fsum(logs) / len(logs))
+    return f"{mean:,.0f}{unit}" if mean >= 1000 else f"{mean:.4g}{unit}"
+
+
+def _row(name: str, verdict: Verdict, tolerance: float | None, means: tuple[str, str]) -> tuple[str, ...]:
+    interval = _NOTHING if verdict.interval is None else "{:.3f} to {:.3f}".format(*verdict.interval)
+    return (
+        name,
+        *means,
+        _NOTHING if verdict.ratio is None else f"{verdict.ratio:.3f}",
+        interval,
+        _NOTHING if tolerance is None else f"{100 * tolerance:g} %",
+        verdict.status,
+    )
+
+
+def notes(found: Reproduction) -> Iterator[str]:
+    """What is said besides the verdict."""
+    verdict = found.verdict
+    yield (
+        f"runs: {verdict.num_runs} new, {verdict.missed_new} of which missed the target; {len(found.claim.runs)} "
+        f"claimed, {verdict.missed_claimed} of which missed it"
+    )
+    if not found.identity.is_same_system:
+        yield "seconds are not comparable: this is another system"
+    if verdict.is_slower:
+        yield "the new runs need significantly more samples than claimed"
+    if verdict.is_faster:
+        yield "the new runs need significantly fewer samples than claimed"
+    if verdict.is_equivalent:
+        yield "the two agree within the tolerance on either side"
+    if found.alike is not None and found.alike < SUSPICIOUS:
+        yield f"the claimed runs are more alike than {100 * (1 - found.alike):.1f} % of honest ones: were they picked?"
+
+
+def _power(found: Reproduction) -> str:
+    expected = found.outlook.prospect
+    if expected is None or found.verdict.status != "inconclusive":
+        return ""
+    share = max(expected.reproduced_by.values())
+    return f"; an exact claim would have been reproduced with {100 * share:.0f} %"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def document(found: Reproduction) -> dict[str, Any]:
+    """The reproduction for machines; a missing value is null."""
+    claim = found.claim
+    return {
+        "format": FORMAT_VERSION,
+        "benchmark": claim.rules.name,
+        "division": claim.division,
+        "claim": {"name": claim.name, "digest": claim.digest, "runs": [_run(run) for run in claim.runs]},
+        "reproduction": {"folder": str(found.folder), "runs": [_run(run) for run in found.new]},
+        "identity": {
+            "is_same_system": found.identity.is_same_system,
+            "differences": [
+                {"what": item.what, "claim": item.then, "here": item.now} for item in found.identity.differences
+            ],
+        },
+        "terms": {"tolerance": found.terms.tolerance, "looks": list(found.terms.looks)},
+        "outlook": _expected(found.outlook),
+        "replay": None if found.replay is None else replays.facts(found.replay),
+        "qualities": {
+            name: {"state": item.state, "why": item.why, "value": item.value if item.state == COMPUTED else None}
+            for name, item in found.recomputed.items()
+        },
+        "samples": _verdict(found.verdict),
+        "seconds_per_sample": None if found.pace is None else _verdict(found.pace),
+        "probability_as_alike": found.alike,
+        "verdict": found.verdict.status,
+    }
+
+
+def _run(run: RunResult) -> dict[str, Any]:
+    return {
+        "log": run.path.rpartition("/")[2],
+        "seed": run.seed,
+        "samples": run.crossing_samples,
+        "seconds": run.seconds,
+        "seconds_per_sample": run.pace_s,
+        "why_not": run.why_not,
+    }
+
+
+def _expected(outlook: Outlook) -> dict[str, Any]:
+    return {
+        "variation": outlook.variation,
+        "if_exact": None if outlook.prospect is None else _prospect(outlook.prospect),
+        "run_s": outlook.run_s,
+        "seconds": outlook.seconds,
+        "usd": None if outlook.usd is None else f"{outlook.usd:f}",
+    }
+
+
+def _prospect(expected: Prospect) -> dict[str, Any]:
+    return {
+        "shares": dict(expected.shares),
+        "reproduced_by": {str(number): share for number, share in expected.reproduced_by.items()},
+        "num_runs": expected.num_runs,
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "status": verdict.status,
+        "why": verdict.why,
+        "ratio": verdict.ratio,
+        "interval_90": None if verdict.interval is None else list(verdict.interval),
+        "bound": verdict.bound,
+        "num_claimed": verdict.num_claimed,
+        "num_new": verdict.num_new,
+        "missed_claimed": verdict.missed_claimed,
+        "missed_new": verdict.missed_new,
+        "p_misses": verdict.p_misses,
+        "is_equivalent": verdict.is_equivalent,
+        "is_slower": verdict.is_slower,
+        "is_faster": verdict.is_faster,
+    }

@@ -1,0 +1,179 @@
+"""A claim made again: what is planned, what was made, and what the two say together. Pure but for reading the logs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+
+from harness.cost.money import cost_usd
+from harness.errors import UsageError, printable
+from harness.log import keys
+from harness.log.run_log import RunLog
+from harness.reproduction.claim import Claim
+from harness.reproduction.identity import Identity
+from harness.reproduction.prospect import Prospect, prospect
+from harness.reproduction.replays import Comparison
+from harness.scoring.non_inferiority import LOOKS, Verdict, judge, tolerance_of, too_alike
+from harness.scoring.run_result import RunResult
+from harness.submission.predictions import IMPOSSIBLE, REFUSED, Recomputed
+
+PACE_TOLERANCE, PACE_MIN_RUNS = 0.03, 3
+SUSPICIOUS = 0.05  # probability that honest runs are as alike as the claimed, below which the report says so
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a reproduction is judged by. looks: numbers of new runs after which it is judged; the last ends it."""
+
+    tolerance: float
+    looks: tuple[int, ...] = LOOKS
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What can be expected of a reproduction before its first run.
+
+    variation: coefficient of variation of the reference's samples to target. prospect: if the claim is exact. run_s:
+    seconds that a whole run takes, from its first line to its last, as the claim's took; None on another system.
+    usd_per_hour: of this system; None without a price. Without a reference only `run_s` and the price are known.
+    """
+
+    variation: float | None
+    prospect: Prospect | None
+    run_s: float | None
+    usd_per_hour: Decimal | None
+
+    @property
+    def seconds(self) -> float | None:
+        """Until the verdict, if the claim is exact."""
+        return None if self.run_s is None or self.prospect is None else self.run_s * self.prospect.num_runs
+
+    @property
+    def usd(self) -> Decimal | None:
+        if self.seconds is None or self.usd_per_hour is None:
+            return None
+        return cost_usd(self.seconds, self.usd_per_hour)
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The claim, the new runs so far, and the verdict on them.
+
+    folder: of the new runs. new: their results, by number. verdict: on the samples to target. pace: on the seconds per
+        sample; None on another system. replay: of the first steps; None where the claim has none. recomputed: the
+        qualities of the claim's kept predictions, by log.
+    alike: the probability that honest runs are as alike as the claimed; None without a reference.
+    """
+
+    claim: Claim
+    terms: Terms
+    identity: Identity
+    outlook: Outlook
+    folder: Path
+    new: tuple[RunResult, ...]
+    verdict: Verdict
+    pace: Verdict | None
+    replay: Comparison | None
+    recomputed: dict[str, Recomputed]
+    alike: float | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.verdict.status != "undecided"
+
+
+def terms_of(claim: Claim, tolerance: float | None, num_runs: int | None) -> Terms:
+    """Return the terms that were asked for, else those of the rules, else those that the reference's scatter bears.
+
+    num_runs: a single look after so many runs; None: the usual ones.
+
+    Raises:
+        UsageError: no run of the claim reached its target, or there is nothing from which a tolerance follows.
+    """
+    if all(samples is None for samples in claim.samples):
+        raise UsageError(f"{claim.name}: no run of the claim reached the target: there is nothing to reproduce")
+    if tolerance is None:
+        tolerance = tolerance_of(claim.rules.reproduce_tolerance, claim.scatter)
+    if tolerance is None:
+        raise UsageError(f"{claim.name}: {claim.reference}; say with --tolerance how much worse it may be")
+    return Terms(tolerance, LOOKS if num_runs is None else (num_runs,))
+
+
+def outlook_of(claim: Claim, terms: Terms, is_same_system: bool, usd_per_hour: Decimal | None) -> Outlook:
+    """Return what can be expected."""
+    lengths = [length for log in claim.result.runs if (length := length_s(log)) is not None]
+    run_s = math.fsum(lengths) / len(lengths) if lengths and is_same_system else None
+    scatter = claim.scatter
+    if scatter is None:
+        return Outlook(None, None, run_s, usd_per_hour)
+    num_claimed = sum(samples is not None for samples in claim.samples)
+    expected = prospect(num_claimed, scatter, terms.tolerance, terms.looks)
+    return Outlook(scatter.variation, expected, run_s, usd_per_hour)
+
+
+def length_s(log: RunLog) -> float | None:
+    """Return the seconds from the first line of a log to its last, start and end of the processes included."""
+    first, last = log.first(keys.TTA_FORMAT), log.first(keys.TTA_END)
+    if first is None or last is None:
+        return None
+    seconds = (last.time_ms - first.time_ms) / 1e3
+    return seconds if 0 < seconds < math.inf else None
+
+
+def judged(
+    claim: Claim,
+    terms: Terms,
+    identity: Identity,
+    outlook: Outlook,
+    folder: Path,
+    new: Sequence[RunResult],
+    replay: Comparison | None,
+    recomputed: dict[str, Recomputed],
+) -> Reproduction:
+    """Return the reproduction with the verdicts on the new runs, which are in the order of their numbers."""
+    verdict = judge(claim.samples, [run.crossing_samples for run in new], claim.scatter, terms.tolerance, terms.looks)
+    if verdict.status == "reproduced" and (wrong := contradictions(claim, recomputed)):
+        verdict = replace(verdict, status="not reproduced", why=wrong[0])
+    seen = new[: verdict.num_runs]
+    return Reproduction(
+        claim=claim,
+        terms=terms,
+        identity=identity,
+        outlook=outlook,
+        folder=folder,
+        new=tuple(new),
+        verdict=verdict,
+        pace=_pace(claim.runs, seen) if identity.is_same_system else None,
+        replay=replay,
+        recomputed=recomputed,
+        alike=None if claim.scatter is None else too_alike(claim.samples, claim.scatter),
+    )
+
+
+def contradictions(claim: Claim, recomputed: Mapping[str, Recomputed]) -> list[str]:
+    """Return, of each log whose kept predictions do not have the quality that it states, what they have."""
+    found = []
+    for log in claim.result.runs:
+        again, evaluations = recomputed.get(log.path.name), log.all(keys.EVAL_ACCURACY)
+        if again is None or again.state == IMPOSSIBLE or not evaluations:
+            continue
+        if again.state == REFUSED:
+            found.append(f"{log.path.name}: its predictions cannot be evaluated: {printable(again.why, 200)}")
+        elif not again.agrees_with(evaluations[-1].value):
+            stated = printable(evaluations[-1].value, 30)
+            found.append(f"{log.path.name} states the quality {stated}; its predictions have {again.value:.6g}")
+    return found
+
+
+def _pace(claimed: Sequence[RunResult], new: Sequence[RunResult]) -> Verdict | None:
+    """The verdict on the seconds per sample, whose scatter only the new runs tell: at a single look."""
+    then, now = ([run.pace_s for run in runs if run.pace_s is not None] for runs in (claimed, new))
+    if len(now) < PACE_MIN_RUNS or not then:
+        return None
+    logs = [math.log(pace) for pace in now]
+    mean = math.fsum(logs) / len(logs)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1))
+    return judge(then, now, None, max(PACE_TOLERANCE, 3 * deviation), (len(now),))
