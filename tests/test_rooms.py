@@ -15,8 +15,8 @@ FACES = {"__init__", "cli", "errors", "findings", "workload"}
 HOMES = {
     "accelerate": {"run.all_reduce", "run.worker"},
     "alembic": {"tracking.store"},  # for MLflow's exceptions
-    "jinja2": {"board", "checker.report"},
-    "markupsafe": {"board"},
+    "jinja2": {"board", "checker.report", "reproduction.page"},
+    "markupsafe": {"board", "reproduction.page"},
     "mlflow": {"tracking.store", "tracking.system_metrics"},
     "msgspec": {"log"},
     "numpy": {"run.array_stream", "run.evaluator", "run.worker", "workload"},
@@ -27,7 +27,7 @@ HOMES = {
     "scipy": {"scoring.target"},
     "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
     "starlette": {"board.service"},
-    "torch": {"run.all_reduce", "run.numerics", "run.worker"},
+    "torch": {"run.all_reduce", "run.numerics", "run.replay", "run.worker"},
     "uvicorn": {"board.connections", "board.service"},
     "workloads": {"run.workloads"},
     "yaml": {"base", "launch.kubernetes", "mlperf.load", "submission.pack"},

@@ -5,19 +5,27 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from harness.commands._arguments import Parser, add_format, add_ruleset, as_number, as_path, as_positive
-from harness.errors import ExitStatus, printable
+from harness.commands._jobs import add_scheduler, carried_out
+from harness.commands._running import add_running, request_of
+from harness.errors import ExitStatus, UsageError, printable
+from harness.launch.scheduled import SCHEDULERS
 from harness.reproduction import report
-from harness.reproduction.claim import read_claim
+from harness.reproduction.claim import Claim, read_claim
 from harness.reproduction.fetch import fetch, is_address
-from harness.reproduction.making import name_of_folder, prepare, replay, reproduce
+from harness.reproduction.identity import claimed_versions
+from harness.reproduction.making import name_of_folder, prepare, replay, reproduce, screen
 from harness.reproduction.page import as_html
+from harness.reproduction.replays import facts
 from harness.reproduction.reproduction import terms_of
+from harness.reproduction.versions import environment
 from harness.ruleset import catalog, load
-from harness.run import isolation
 from harness.run.benchmark import Request
 
 
@@ -38,21 +46,29 @@ def add_arguments(parser: Parser) -> None:
         metavar="SHARE",
         help="how much worse than claimed it may be, for example 0.1 (default: that of the rules)",
     )
-    parser.add_argument("--replay-only", action="store_true", help="make the first steps again, and no run")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--replay-only", action="store_true", help="make the first steps again, and no run")
+    only.add_argument(
+        "--screen",
+        action="store_true",
+        help="make only the first half of each run of the first look, and compare the curves: no verdict",
+    )
+    parser.add_argument("--watch", action="store_true", help="say after each run what is known so far")
     parser.add_argument(
         "--out", type=as_path, metavar="DIR", help="the folder of the new runs; one with some is continued"
     )
-    parser.add_argument("--system", type=as_path, metavar="FILE", help="system description (default: this machine's)")
     parser.add_argument("--data", type=as_path, metavar="DIR", help="the cache of prepared data (default: $TTA_DATA)")
     parser.add_argument(
         "--source", type=as_path, metavar="DIR", help="data you already have, as the workload's card says"
     )
-    parser.add_argument("--devices", type=as_positive, default=1, metavar="N", help="worker processes (default: 1)")
     parser.add_argument("--module", type=as_path, metavar="FILE", help="open division: the module of the claim")
-    parser.add_argument("--isolation", choices=isolation.MODES, default="auto", help="as in `tta run`")
-    parser.add_argument("--mlflow", metavar="URI", help="as in `tta run`")
-    parser.add_argument("--no-mlflow", action="store_true", help="no mirror")
-    parser.add_argument("--quiet", action="store_true", help="report only the verdict and what went wrong")
+    parser.add_argument(
+        "--same-versions",
+        action="store_true",
+        help="run in an environment with the claim's versions of the packages, which pip makes",
+    )
+    add_running(parser)
+    add_scheduler(parser)
     add_format(parser, "html", note="; html: one page with the curves of both")
 
 
@@ -61,19 +77,15 @@ def _tolerance(text: str) -> float:
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    base = Request(
-        workload="",
-        ruleset=arguments.ruleset,
-        system=arguments.system,
-        devices=arguments.devices,
-        data=arguments.data,
-        source=arguments.source,
-        module=arguments.module,
-        isolation=arguments.isolation,
-        mlflow=arguments.mlflow,
-        is_mirrored=not arguments.no_mlflow,
-        is_quiet=arguments.quiet,
-    )
+    if arguments.launcher in SCHEDULERS and arguments.out is None:
+        raise UsageError(f"--launcher {arguments.launcher}: also needs --out, in which the job's runs are continued")
+    if arguments.same_versions and arguments.nodes > 1:
+        raise UsageError("--same-versions: makes an environment on this node alone; make it first, then use --nodes")
+    if arguments.format == "html" and (arguments.replay_only or arguments.screen):
+        raise UsageError("--format html: shows a whole reproduction; with --replay-only and --screen, text or json")
+    if (status := carried_out(arguments, "tta-reproduce", arguments.out or Path())) is not None:
+        return status
+    base = replace(request_of(arguments), module=arguments.module)
     return run(_place(arguments.path), base, arguments)
 
 
@@ -89,13 +101,20 @@ def run(path: Path, base: Request, arguments: argparse.Namespace) -> ExitStatus:
     """Make the claim at `path` again, and print the verdict.
 
     Returns:
-        FINDINGS if it is not reproduced, or the runs do not suffice to tell.
+        FINDINGS if it is not reproduced, or the runs do not suffice to tell; of a part alone, if it speaks against the
+        claim, or says nothing.
 
     Raises:
         UsageError, InputError: the claim, the rules or the data cannot be used. Interrupted: the same command goes on.
     """
     ruleset = load.load_ruleset(catalog.ruleset_folder(base.ruleset), base.ruleset)
     claim = read_claim(path, ruleset)
+    if arguments.same_versions:
+        folder, versions = _environment_of(claim)
+        if Path(sys.prefix) != folder.absolute():  # else this is that environment
+            print(f"tta: going on in {printable(folder)}, with the claim's packages", file=sys.stderr, flush=True)
+            program = str(environment(versions, folder))
+            os.execv(program, [program, "-m", "harness.cli", *arguments.argv])  # noqa: S606  (tta itself)
     terms = terms_of(claim, arguments.tolerance, arguments.runs)
     prepared = prepare(claim, terms, base, ruleset)
 
@@ -104,18 +123,34 @@ def run(path: Path, base: Request, arguments: argparse.Namespace) -> ExitStatus:
             print(text, file=sys.stderr, flush=True)
 
     say(report.plan_text(claim, terms, prepared.identity, prepared.outlook))
-    folder = arguments.out or Path("results") / name_of_folder(claim)
-    say(f"new runs go to {printable(folder)}")
+    what = "screened" if arguments.screen else "again"
+    folder = arguments.out or Path("results") / name_of_folder(claim, what)
     if arguments.replay_only:
         folder.mkdir(parents=True, exist_ok=True)
         found = replay(prepared, folder)
-        print(report.replay_text(found))
+        _show(report.replay_text(found), {"replay": None if found is None else facts(found)}, arguments.format)
         return ExitStatus.OK if found is not None and found.status in ("equal", "close") else ExitStatus.FINDINGS
-    reproduction = reproduce(prepared, folder, say)
-    if arguments.format == "json":
-        print(json.dumps(report.document(reproduction), allow_nan=False, indent=2))
-    elif arguments.format == "html":
+    say(f"new runs go to {printable(folder)}")
+    if arguments.screen:
+        most, screening = screen(prepared, folder)
+        found_text = report.screening_text(most, screening, terms.tolerance)
+        _show(found_text, {"screening": report.screening_facts(most, screening)}, arguments.format)
+        is_over = screening is not None and not report.is_doubtful(screening, terms.tolerance)
+        return ExitStatus.OK if is_over else ExitStatus.FINDINGS
+    reproduction = reproduce(prepared, folder, say, arguments.watch)
+    if arguments.format == "html":
         print(as_html(reproduction))
     else:
-        print(report.text(reproduction))
-    return ExitStatus.OK if reproduction.verdict.status == "reproduced" else ExitStatus.FINDINGS
+        _show(report.text(reproduction), report.document(reproduction), arguments.format)
+    return ExitStatus.OK if reproduction.status == "reproduced" else ExitStatus.FINDINGS
+
+
+def _show(text: str, document: Mapping[str, object], output_format: str) -> None:
+    print(json.dumps(document, allow_nan=False, indent=2) if output_format == "json" else text)
+
+
+def _environment_of(claim: Claim) -> tuple[Path, dict[str, str]]:
+    """The folder of the environment with the claim's packages, and their versions."""
+    versions = claimed_versions(claim)
+    key = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()[:12]
+    return Path("results") / f"environment-{key}", versions

@@ -7,25 +7,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from harness.commands._arguments import (
-    Parser,
-    add_benchmark,
-    add_nodes,
-    as_number,
-    as_path,
-    as_positive,
-    as_seconds,
-    as_seed,
-)
+from harness.commands._arguments import Parser, add_benchmark, as_number, as_path, as_positive, as_seed
 from harness.commands._jobs import add_scheduler, carried_out
+from harness.commands._running import add_running, request_of
 from harness.errors import ExitStatus, Interrupted, OutputError, TtaError, UsageError, printable, unknown_name
-from harness.launch import nodes
 from harness.launch.runs import make_runs, say, stamp
 from harness.launch.scheduled import SCHEDULERS
-from harness.metering.session import MeterRequest
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.run import isolation
 from harness.run.benchmark import Request
 from harness.scoring.summary import Summary, as_text, summarise
 from harness.submission.result import Result, read_result
@@ -49,7 +38,6 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--seed", type=as_seed, metavar="S", help="run k uses seed S+k (default: a random seed for each run)"
     )
-    parser.add_argument("--system", type=as_path, metavar="FILE", help="system description (default: this machine's)")
     parser.add_argument("--out", type=as_path, metavar="DIR", help="a new folder (default: results/<benchmark>-<time>)")
     parser.add_argument(
         "--resume",
@@ -64,10 +52,7 @@ def add_arguments(parser: Parser) -> None:
         help="keep a checkpoint between two blocks every so many minutes (0: between any two), from which --resume "
         "goes on with a run that was interrupted; only where the rules permit it",
     )
-    parser.add_argument(
-        "--devices", type=as_positive, default=1, metavar="N", help="worker processes on each node (default: 1)"
-    )
-    add_nodes(parser)
+    add_running(parser)
     add_scheduler(parser)
     parser.add_argument("--precision", help="fp32, tf32, bf16 or fp16, as far as rules and device permit")
     parser.add_argument(
@@ -77,55 +62,13 @@ def add_arguments(parser: Parser) -> None:
         metavar="NAME=VALUE",
         help=f"how the workload is executed, without a change of its mathematics: {', '.join(EXECUTION)}; repeatable",
     )
-    _add_meters(parser)
-    parser.add_argument(
-        "--mlflow",
-        metavar="URI",
-        help="tracking URI of the mirror (default: the one MLflow is configured with, or ./mlflow.db)",
-    )
-    parser.add_argument("--no-mlflow", action="store_true", help="no mirror")
     parser.add_argument(
         "--full-curve", action="store_true", help="run on to max_samples, past the target: for reference runs"
-    )
-    parser.add_argument(
-        "--isolation",
-        choices=isolation.MODES,
-        default="auto",
-        help="what confines the workers: full (refuse to run if this machine does not permit it), auto (the strongest "
-        "form that it permits), none (default: %(default)s)",
-    )
-    parser.add_argument("--quiet", action="store_true", help="report only what went wrong")
-
-
-def _add_meters(parser: Parser) -> None:
-    """What is metered, and how."""
-    parser.add_argument(
-        "--meter",
-        default="none",
-        metavar="NAMES",
-        help="powercap, nvml, ipmi, zeus, estimate, or a YAML file of network meters, separated by commas; auto: every "
-        "meter that works here; none (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--meter-period", type=_period, metavar="SECONDS", help="time between readings (default: the meter's)"
-    )
-    parser.add_argument(
-        "--idle", type=as_seconds, metavar="SECONDS", help="length of the idle baseline (default: 60 with a meter)"
-    )
-    parser.add_argument(
-        "--power-nodes", type=as_positive, default=1, metavar="N", help="number of metered nodes (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--power-listen", metavar="HOST:PORT", help="the address to listen on for `tta agent` on the other nodes"
     )
 
 
 def _minutes(text: str) -> float:
     return as_number(text, 0.0, 10_000.0)
-
-
-def _period(text: str) -> float:
-    return as_number(text, 0.02, 60.0)
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
@@ -135,37 +78,20 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         raise UsageError("the following arguments are required: WORKLOAD, or --all (see `tta run --help`)")
     elif (status := _as_job(arguments)) is not None:
         return status
-    request = Request(
+    request = replace(
+        request_of(arguments),
         workload=arguments.workload or "",
         suite=arguments.suite,
         division=arguments.division,
-        ruleset=arguments.ruleset,
         runs=arguments.runs,
         seed=arguments.seed,
-        system=arguments.system,
         out=arguments.out,
-        devices=arguments.devices,
-        nodes=arguments.nodes,
-        launch=nodes.asked(arguments),
         precision=arguments.precision,
-        data=arguments.data,
-        source=arguments.source,
-        power=MeterRequest(
-            meters=arguments.meter,
-            num_nodes=arguments.power_nodes,
-            listen=arguments.power_listen,
-            idle_s=arguments.idle,
-            period_s=arguments.meter_period,
-        ),
         overrides=tuple(arguments.overrides),
         execution=tuple(arguments.execution),
-        mlflow=arguments.mlflow,
-        is_mirrored=not arguments.no_mlflow,
-        is_quiet=arguments.quiet,
         is_resumed=arguments.resume,
         full_curve=arguments.full_curve,
         module=arguments.module,
-        isolation=arguments.isolation,
         checkpoint_min=arguments.checkpoint_every,
     )
     return run_all(request) if arguments.all else make_runs(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 _MIRROR_PATIENCE_S = 60.0
 
 
-def make_runs(request: Request) -> ExitStatus:
+def make_runs(request: Request, on_run: Callable[[], None] | None = None) -> ExitStatus:
     """Carry out the runs of one benchmark that are missing in the output folder.
+
+    on_run: called after each of them.
 
     Returns:
         FINDINGS if a run did not reach the target, also one that was there before --resume.
@@ -47,6 +49,8 @@ def make_runs(request: Request) -> ExitStatus:
     session.meter_plan(request.power)
     ruleset = load.load_ruleset(catalog.ruleset_folder(request.ruleset), request.ruleset)
     rules = ruleset.benchmark(request.workload, request.suite)
+    if request.screened_samples is not None:
+        rules = replace(rules, max_samples=request.screened_samples)
     if request.checkpoint_min is not None and not rules.permits_resume:
         raise UsageError(
             f"--checkpoint-every {request.checkpoint_min:g}: the rules of {rules.name} do not permit that an "
@@ -83,7 +87,7 @@ def make_runs(request: Request) -> ExitStatus:
         view = open_view(request.is_quiet, num_runs, usd_per_hour)
         if cluster is not None:
             cluster.isolate(request.isolation, places(request, template, folder), form, request.devices)
-        outcomes = _runs(request, template, folder, missing, before.interrupted, view, meters, form, cluster)
+        outcomes = _runs(request, template, folder, missing, before.interrupted, view, meters, form, cluster, on_run)
     is_success = [_is_success(log, request.full_curve) for log in before.runs.values()]
     is_success += [outcome.reason == "full_curve" if request.full_curve else outcome.is_reached for outcome in outcomes]
     reached = sum(outcome.is_reached for outcome in outcomes)
@@ -140,6 +144,7 @@ def _runs(
     meters: Metering,
     form: isolation.Isolation,
     cluster: Cluster | None,
+    on_run: Callable[[], None] | None,
 ) -> list[Outcome]:
     """Make the missing runs. missing: the attempt that each run is. interrupted: those among them that go on.
 
@@ -158,6 +163,8 @@ def _runs(
             plan = replace(template, attempt=attempt)
             resumption = interrupted.get(index)
             outcomes.append(run_once(request, plan, folder, index, view, meters, form, cluster, resumption))
+            if on_run is not None:
+                on_run()
             if outcomes[-1].run_s is None:
                 break  # the clock never started; it would not start for the next run either
             if cluster is not None and (lost := cluster.lost) is not None:

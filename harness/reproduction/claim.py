@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,12 @@ class Claim:
         if isinstance(self.reference, str):
             return None
         return Scatter(self.reference.variance, self.reference.num_runs - 1)
+
+    @property
+    def mean_samples(self) -> float | None:
+        """Geometric mean of the samples to target; None if every run missed it."""
+        logs = [math.log(samples) for samples in self.samples if samples is not None]
+        return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
     @property
     def who(self) -> str:

@@ -103,17 +103,25 @@ def _of_packages(claim: Claim, log: RunLog, plan: Plan) -> Iterator[Difference]:
     then = log.field(keys.TTA_PACKAGES, "digest")
     if then == digest_of_list(plan.identity.packages):
         return
-    listed = _listed(claim, PACKAGES_LIST, then)
     own = versions(plan.identity.packages)
-    if listed is None:
-        ranks = log.value(keys.TTA_WORLD)
-        first = mapping_or_empty(ranks[0]) if isinstance(ranks, list) and ranks else {}
-        others = {name: str(version) for name, version in mapping_or_empty(first.get("versions")).items() if version}
-    else:
-        others = versions(listed)
+    others = claimed_versions(claim)
     for name in ("python", *COMPUTING):
         if name in others and own.get(name) != others[name]:
             yield Difference("packages", f"{name} {printable(others[name], 40)}", own.get(name, "not installed"))
+
+
+def claimed_versions(claim: Claim) -> dict[str, str]:
+    """Return the versions of the claim's packages and of Python, by normalised name, from the list next to its logs.
+
+    Without one, those that its first rank stated: of the packages that compute.
+    """
+    log = claim.first
+    listed = _listed(claim, PACKAGES_LIST, log.field(keys.TTA_PACKAGES, "digest"))
+    if listed is not None:
+        return versions(listed)
+    ranks = log.value(keys.TTA_WORLD)
+    first = mapping_or_empty(ranks[0]) if isinstance(ranks, list) and ranks else {}
+    return {name: str(version) for name, version in mapping_or_empty(first.get("versions")).items() if version}
 
 
 def versions(packages: Mapping[str, str]) -> dict[str, str]:

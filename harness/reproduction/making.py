@@ -1,8 +1,10 @@
-"""Makes a claim again: its first steps, the qualities of its predictions, and runs until a look decides."""
+"""Makes a claim again: its first steps, the qualities of its predictions, halves of runs, and runs until a look
+decides."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from harness.errors import OutputError, UsageError, WorkerError, printable
 from harness.launch.runs import make_runs
 from harness.log import keys
 from harness.log.replay import replay_of
+from harness.reproduction import report
 from harness.reproduction.again import replayed
 from harness.reproduction.claim import Claim
 from harness.reproduction.identity import Identity
@@ -21,15 +24,19 @@ from harness.reproduction.reproduction import (
     Reproduction,
     Terms,
     judged,
+    mean_length_s,
     outlook_of,
 )
+from harness.reproduction.screening import Screening
+from harness.reproduction.screening import screen as compare_curves
 from harness.ruleset.model import RuleSet
 from harness.run import data_cache
 from harness.run.benchmark import Request, shared_plan
 from harness.run.plan import Plan
 from harness.run.recompute import Recomputation
-from harness.scoring.run_result import run_result
-from harness.submission.result import read_result
+from harness.scoring.run_result import RunResult, run_result
+from harness.submission.result import Result, read_result
+from harness.workload import EXECUTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,12 @@ def request_of(claim: Claim, base: Request) -> Request:
         )
     defaults = claim.rules.defaults()
     recipe = {name: value for name, value in claim.hyperparameters.items() if defaults.get(name) != value}
+    num_devices = base.nodes * base.devices
+    execution = {
+        name: value
+        for name, value in claim.execution.items()
+        if name not in EXECUTION or EXECUTION[name].is_for(num_devices)
+    }
     return replace(
         base,
         workload=claim.rules.workload,
@@ -67,6 +80,7 @@ def request_of(claim: Claim, base: Request) -> Request:
         division=claim.division,
         precision=str(claim.config.get("precision")),
         overrides=tuple(f"{name}={json.dumps(value)}" for name, value in recipe.items()),
+        execution=tuple(f"{name}={json.dumps(value)}" for name, value in execution.items()),
         reproduces=claim.digest,
     )
 
@@ -94,6 +108,8 @@ def replay(prepared: Prepared, folder: Path) -> Comparison | None:
         claimed, seed = replay_of(log), log.value(keys.SEED)
         if claimed is None or not isinstance(seed, int):
             continue
+        if prepared.request.nodes > 1:
+            return Comparison("not available", 0, why="they are made on one node")
         rules = replace(prepared.plan.rules, replay_steps=claimed.num_steps or 1, replay_limit_s=3600.0)
         plan = replace(prepared.plan, seed=seed, rules=rules)
         again = replayed(prepared.request, plan, folder / "replay.txt")
@@ -105,10 +121,33 @@ def replay(prepared: Prepared, folder: Path) -> Comparison | None:
     return None
 
 
-def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> Reproduction:
+def screen(prepared: Prepared, folder: Path) -> tuple[int, Screening | None]:
+    """Make the first half of as many runs as the first look has, into `folder`; compare their curves with the claim's.
+
+    Returns:
+        The samples of a half, and what was found; None where the curves are too short.
+
+    Raises:
+        OutputError, WorkerError, Interrupted: as `reproduce`.
+    """
+    claim, mean = prepared.claim, prepared.claim.mean_samples
+    assert mean is not None  # else there would be no terms
+    every = claim.rules.eval_every_samples
+    most = every * max(2, math.ceil(mean / 2 / every))
+    look = prepared.terms.looks[0]
+    make_runs(replace(prepared.request, runs=look, out=folder, is_resumed=True, screened_samples=most))
+    new = _results(prepared, _made(prepared, folder, look))
+    return most, compare_curves([_curve(run) for run in claim.runs], [_curve(run) for run in new], most)
+
+
+def _curve(run: RunResult) -> list[tuple[float, float]]:
+    return [(item.samples, item.quality) for item in run.evaluations]
+
+
+def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None], is_watched: bool = False) -> Reproduction:
     """Make runs into `folder`, which may have some, until a look decides; return what was found.
 
-    say: told what is known after each look.
+    say: told what is known after each look. is_watched: also after each run.
 
     Raises:
         OutputError: runs in `folder` repeat another claim. WorkerError: runs could not be made.
@@ -118,16 +157,21 @@ def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> R
     folder.mkdir(parents=True, exist_ok=True)
     steps = replay(prepared, folder)
     recomputed = Recomputation(prepared.request.data or data_cache.default_cache())(claim.result, prepared.ruleset)
+    is_estimated = prepared.outlook.seconds is not None
+
+    def after_run() -> None:
+        nonlocal is_estimated
+        made = _made(prepared, folder, 1)
+        if not is_estimated:
+            is_estimated = True
+            say(report.estimate_text(replace(prepared.outlook, run_s=mean_length_s(made.runs))))
+        if is_watched:
+            say(report.watch_text(claim, _results(prepared, made)))
+
     found: Reproduction | None = None
     for look in prepared.terms.looks:
-        make_runs(replace(prepared.request, runs=look, out=folder, is_resumed=True))
-        result = read_result(folder)
-        if len(result.runs) < look:
-            raise WorkerError(f"{folder}: {len(result.runs)} of {look} runs could be made; their logs say why")
-        for log in result.runs:
-            if log.field(keys.TTA_REPRODUCES, "digest") != claim.digest:
-                raise OutputError(f"{log.path}: repeats another result; choose another --out")
-        new = [run_result(log, claim.rules, timing=prepared.ruleset.timing) for log in result.runs]
+        make_runs(replace(prepared.request, runs=look, out=folder, is_resumed=True), after_run)
+        new = _results(prepared, _made(prepared, folder, look))
         found = judged(
             claim, prepared.terms, prepared.identity, prepared.outlook, folder, new, steps, dict(recomputed.recomputed)
         )
@@ -138,6 +182,28 @@ def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> R
     return found
 
 
-def name_of_folder(claim: Claim) -> str:
-    """Return the name of the folder of a claim's reproduction: the same command goes on in it."""
-    return f"{claim.rules.name}-again-{claim.digest[:12]}"
+def _made(prepared: Prepared, folder: Path, least: int) -> Result:
+    """The runs in a folder.
+
+    Raises:
+        WorkerError: there are fewer than `least`. OutputError: one of them repeats another claim.
+    """
+    result = read_result(folder)
+    if len(result.runs) < least:
+        raise WorkerError(f"{folder}: {len(result.runs)} of {least} runs could be made; their logs say why")
+    for log in result.runs:
+        if log.field(keys.TTA_REPRODUCES, "digest") != prepared.claim.digest:
+            raise OutputError(f"{log.path}: repeats another result; choose another --out")
+    return result
+
+
+def _results(prepared: Prepared, made: Result) -> list[RunResult]:
+    return [run_result(log, prepared.claim.rules, timing=prepared.ruleset.timing) for log in made.runs]
+
+
+def name_of_folder(claim: Claim, what: str = "again") -> str:
+    """Return the name of the folder of a claim's reproduction: the same command goes on in it.
+
+    what: "again" for whole runs, "screened" for halves.
+    """
+    return f"{claim.rules.name}-{what}-{claim.digest[:12]}"

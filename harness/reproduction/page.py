@@ -32,7 +32,7 @@ def as_html(found: Reproduction) -> str:
         policy=CONTENT_POLICY,
         style=_style(),
         version=__version__,
-        chip=_CHIPS.get(found.verdict.status, "warning"),
+        chip=_CHIPS.get(found.status, "warning"),
         header=report.HEADER,
         rows=report.rows_of(found),
         conclusion=report.conclusion(found),
@@ -69,10 +69,6 @@ def _curves(found: Reproduction) -> Markup:
     return line_chart(
         label, lines, "training samples", f"{metric.name} ({metric.unit})", rules.target, rules.quality_range
     )
-
-
-def _points(run: RunResult) -> list[tuple[float, float]]:
-    return [(item.samples, item.quality) for item in run.evaluations]
 
 
 def _log(run: RunResult) -> str:

@@ -14,8 +14,9 @@ from harness.reproduction.identity import Identity
 from harness.reproduction.prospect import Prospect
 from harness.reproduction.replays import Comparison
 from harness.reproduction.reproduction import SUSPICIOUS, Outlook, Reproduction, Terms, contradictions
+from harness.reproduction.screening import Screening
 from harness.run.forecast import duration
-from harness.scoring.non_inferiority import Verdict
+from harness.scoring.non_inferiority import Verdict, at_any_time
 from harness.scoring.run_result import RunResult
 from harness.submission.predictions import COMPUTED
 
@@ -56,9 +57,57 @@ def outlook_lines(claim: Claim, terms: Terms, outlook: Outlook) -> Iterator[str]
         f"plan: samples to target vary by {100 * outlook.variation:.1f} %; at a tolerance of "
         f"{100 * terms.tolerance:g} % an exact claim of {_count(reached, 'run')} is confirmed by new runs: {shares}"
     )
-    cost = "time is known after the first run" if outlook.seconds is None else duration(outlook.seconds)
+    yield estimate_text(outlook)
+
+
+def estimate_text(outlook: Outlook) -> str:
+    """How long it will take, and what it costs; the time is not known where neither the claim nor a run tells it."""
+    number = "" if outlook.prospect is None else f"about {outlook.prospect.num_runs:.0f} runs until the verdict: "
+    if outlook.seconds is None:
+        known = "" if outlook.run_s is None else f"{duration(outlook.run_s)} a run"
+        return f"plan: {number}{known or 'the time is known after the first run'}"
     price = "" if outlook.usd is None else f", ${outlook.usd:,.2f}"
-    yield f"plan: about {expected.num_runs:.0f} runs until the verdict: {cost}{price}"
+    return f"plan: {number}{duration(outlook.seconds)}{price}"
+
+
+def watch_text(claim: Claim, new: Sequence[RunResult]) -> str:
+    """What the runs so far say, whenever one looks."""
+    samples = [run.crossing_samples for run in new]
+    missed = sum(number is None for number in samples)
+    head = f"watch: {_count(len(new), 'run')}, {missed} missed"
+    interval = None if claim.scatter is None else at_any_time(claim.samples, samples, claim.scatter)
+    if interval is None:
+        return f"{head}; no interval is known"
+    return (
+        f"{head}; ratio {math.sqrt(interval[0] * interval[1]):.3f}, {interval[0]:.3f} to {interval[1]:.3f} at any time"
+    )
+
+
+def screening_text(num_samples: int, found: Screening | None, tolerance: float) -> str:
+    """What the halves of runs say."""
+    if found is None:
+        return f"screening: too few evaluations within {num_samples:,} samples to compare curves"
+    scope = f"up to {num_samples:,} samples, {found.num_new} new runs need {found.ratio:.3f} times the samples of "
+    scope += f"{_count(found.num_claimed, 'claimed run')}"
+    if found.interval is None:
+        return f"screening: {scope}; how such runs scatter is not known"
+    low, high = found.interval
+    doubt = "that speaks against the claim" if is_doubtful(found, tolerance) else "nothing speaks against the claim"
+    return f"screening: {scope} (90 % interval {low:.3f} to {high:.3f}): {doubt}; this is no verdict"
+
+
+def screening_facts(num_samples: int, found: Screening | None) -> dict[str, Any]:
+    """Return a screening for a JSON document."""
+    if found is None:
+        return {"samples": num_samples, "ratio": None, "interval_90": None, "num_claimed": 0, "num_new": 0}
+    interval = None if found.interval is None else list(found.interval)
+    numbers = {"num_claimed": found.num_claimed, "num_new": found.num_new}
+    return {"samples": num_samples, "ratio": found.ratio, "interval_90": interval, **numbers}
+
+
+def is_doubtful(found: Screening, tolerance: float) -> bool:
+    """Whether halves of runs are slower than claimed, and by the tolerance or more."""
+    return found.interval is not None and found.interval[0] > 1 and found.ratio >= 1 + tolerance
 
 
 def _looks(terms: Terms) -> str:
@@ -77,13 +126,17 @@ def rows_of(found: Reproduction) -> list[tuple[str, ...]]:
     """The table of what is compared, under `HEADER`."""
     rows = [_row("samples to target", found.verdict, found.terms.tolerance, _samples(found))]
     if found.pace is not None:
-        rows.append(_row("seconds a sample", found.pace, None, _paces(found)))
+        rows.append(_row("seconds a sample", found.pace, found.pace.tolerance, _paces(found)))
+    if found.seconds is not None:
+        rows.append(_row("seconds to target", found.seconds, found.terms.tolerance, _seconds(found)))
     return rows
 
 
 def conclusion(found: Reproduction) -> str:
     """The verdict and its reason."""
-    return f"{found.verdict.status}: {found.verdict.why}{_power(found)}"
+    if found.pace is not None and found.status != found.verdict.status:
+        return f"{found.status}: the samples are, but seconds a sample are {found.pace.why}"
+    return f"{found.status}: {found.verdict.why}{_power(found)}"
 
 
 def replay_text(comparison: Comparison | None) -> str:
@@ -123,6 +176,11 @@ def _samples(found: Reproduction) -> tuple[str, str]:
 def _paces(found: Reproduction) -> tuple[str, str]:
     then, now = ([run.pace_s for run in runs] for runs in (found.claim.runs, found.new[: found.verdict.num_runs]))
     return _mean(then, 1e3, " ms"), _mean(now, 1e3, " ms")
+
+
+def _seconds(found: Reproduction) -> tuple[str, str]:
+    then, now = ([run.seconds for run in runs] for runs in (found.claim.runs, found.new[: found.verdict.num_runs]))
+    return _mean(then, 1, " s"), _mean(now, 1, " s")
 
 
 def _mean(values: Sequence[float | None], factor: float = 1.0, unit: str = "") -> str:
@@ -201,8 +259,9 @@ def document(found: Reproduction) -> dict[str, Any]:
         },
         "samples": _verdict(found.verdict),
         "seconds_per_sample": None if found.pace is None else _verdict(found.pace),
+        "seconds": None if found.seconds is None else _verdict(found.seconds),
         "probability_as_alike": found.alike,
-        "verdict": found.verdict.status,
+        "verdict": found.status,
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
+from harness.base.stats import variance
 from harness.cost.money import cost_usd
 from harness.errors import UsageError, printable
 from harness.log import keys
@@ -16,7 +17,7 @@ from harness.reproduction.claim import Claim
 from harness.reproduction.identity import Identity
 from harness.reproduction.prospect import Prospect, prospect
 from harness.reproduction.replays import Comparison
-from harness.scoring.non_inferiority import LOOKS, Verdict, judge, tolerance_of, too_alike
+from harness.scoring.non_inferiority import LOOKS, Status, Verdict, judge, tolerance_of, too_alike
 from harness.scoring.run_result import RunResult
 from harness.submission.predictions import IMPOSSIBLE, REFUSED, Recomputed
 
@@ -63,8 +64,9 @@ class Reproduction:
     """The claim, the new runs so far, and the verdict on them.
 
     folder: of the new runs. new: their results, by number. verdict: on the samples to target. pace: on the seconds per
-        sample; None on another system. replay: of the first steps; None where the claim has none. recomputed: the
-        qualities of the claim's kept predictions, by log.
+        sample, seconds: on those to the target; None on another system, and of fewer than `PACE_MIN_RUNS` runs.
+    replay: of the first steps; None where the claim has none. recomputed: the qualities of the claim's kept
+        predictions, by log.
     alike: the probability that honest runs are as alike as the claimed; None without a reference.
     """
 
@@ -76,6 +78,7 @@ class Reproduction:
     new: tuple[RunResult, ...]
     verdict: Verdict
     pace: Verdict | None
+    seconds: Verdict | None
     replay: Comparison | None
     recomputed: dict[str, Recomputed]
     alike: float | None
@@ -83,6 +86,14 @@ class Reproduction:
     @property
     def is_over(self) -> bool:
         return self.verdict.status != "undecided"
+
+    @property
+    def status(self) -> Status:
+        """The verdict on the claim: what is shown to be slower on the same system is not reproduced, whatever its
+        samples."""
+        if self.pace is not None and self.verdict.status == "reproduced" and self.pace.status == "not reproduced":
+            return self.pace.status
+        return self.verdict.status
 
 
 def terms_of(claim: Claim, tolerance: float | None, num_runs: int | None) -> Terms:
@@ -104,14 +115,19 @@ def terms_of(claim: Claim, tolerance: float | None, num_runs: int | None) -> Ter
 
 def outlook_of(claim: Claim, terms: Terms, is_same_system: bool, usd_per_hour: Decimal | None) -> Outlook:
     """Return what can be expected."""
-    lengths = [length for log in claim.result.runs if (length := length_s(log)) is not None]
-    run_s = math.fsum(lengths) / len(lengths) if lengths and is_same_system else None
+    run_s = mean_length_s(claim.result.runs) if is_same_system else None
     scatter = claim.scatter
     if scatter is None:
         return Outlook(None, None, run_s, usd_per_hour)
     num_claimed = sum(samples is not None for samples in claim.samples)
     expected = prospect(num_claimed, scatter, terms.tolerance, terms.looks)
     return Outlook(scatter.variation, expected, run_s, usd_per_hour)
+
+
+def mean_length_s(logs: Sequence[RunLog]) -> float | None:
+    """Return the mean of `length_s`; None where no log has one."""
+    lengths = [length for log in logs if (length := length_s(log)) is not None]
+    return math.fsum(lengths) / len(lengths) if lengths else None
 
 
 def length_s(log: RunLog) -> float | None:
@@ -146,7 +162,8 @@ def judged(
         folder=folder,
         new=tuple(new),
         verdict=verdict,
-        pace=_pace(claim.runs, seen) if identity.is_same_system else None,
+        pace=_timed(_paces(claim.runs), _paces(seen), None) if identity.is_same_system else None,
+        seconds=_timed(_seconds(claim.runs), _seconds(seen), terms.tolerance) if identity.is_same_system else None,
         replay=replay,
         recomputed=recomputed,
         alike=None if claim.scatter is None else too_alike(claim.samples, claim.scatter),
@@ -168,12 +185,21 @@ def contradictions(claim: Claim, recomputed: Mapping[str, Recomputed]) -> list[s
     return found
 
 
-def _pace(claimed: Sequence[RunResult], new: Sequence[RunResult]) -> Verdict | None:
-    """The verdict on the seconds per sample, whose scatter only the new runs tell: at a single look."""
-    then, now = ([run.pace_s for run in runs if run.pace_s is not None] for runs in (claimed, new))
+def _paces(runs: Sequence[RunResult]) -> list[float]:
+    return [run.pace_s for run in runs if run.pace_s is not None]
+
+
+def _seconds(runs: Sequence[RunResult]) -> list[float]:
+    return [run.seconds for run in runs if run.seconds is not None]
+
+
+def _timed(then: Sequence[float], now: Sequence[float], tolerance: float | None) -> Verdict | None:
+    """The verdict on seconds, whose scatter only the new runs tell: at a single look.
+
+    tolerance: None: three times that scatter, and `PACE_TOLERANCE` at least.
+    """
     if len(now) < PACE_MIN_RUNS or not then:
         return None
-    logs = [math.log(pace) for pace in now]
-    mean = math.fsum(logs) / len(logs)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1))
-    return judge(then, now, None, max(PACE_TOLERANCE, 3 * deviation), (len(now),))
+    if tolerance is None:
+        tolerance = max(PACE_TOLERANCE, 3 * math.sqrt(variance([math.log(value) for value in now])))
+    return judge(then, now, None, tolerance, (len(now),))

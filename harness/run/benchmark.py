@@ -55,7 +55,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The arguments of `tta run`. None: the default of the rules or of the machine."""
+    """The arguments of `tta run`, and what `tta reproduce` adds. None: the default of the rules or of the machine.
+
+    reproduces: the digest of the logs of the result that is made again. screened_samples: end each run after so many
+    samples, for a comparison of curves: no result.
+    """
 
     workload: str
     suite: str = "mini"
@@ -83,6 +87,7 @@ class Request:
     isolation: str = "auto"
     checkpoint_min: float | None = None
     reproduces: str | None = None
+    screened_samples: int | None = None
 
 
 def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:

@@ -2,7 +2,7 @@
 
 The starter starts one process per device, as `python -m harness.run.worker`. Rank 0 inherits a socket to the referee
 (`--control FD`), passes each command on to the other ranks, and may inherit a second one for arrays (`--stream FD`).
-This file, `numerics` and `all_reduce` are the only ones of the harness that import torch or accelerate.
+This file, `numerics`, `replay` and `all_reduce` are the only ones of the harness that import torch or accelerate.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ class Verdict:
     ratio: geometric means of the samples to target, new to claimed. interval: its 90 % confidence interval. bound: the
         smallest tolerance with which it would be "reproduced" at this look. None where there is nothing to compare.
     p_misses: one-sided p-value of Fisher's exact test that the new runs miss no more often than the claimed.
-    is_equivalent: the interval lies within the tolerance on either side (two one-sided tests). is_slower, is_faster:
+    tolerance: with which it was judged; None before the first look. is_equivalent: the interval lies within the
+        tolerance on either side (two one-sided tests). is_slower, is_faster:
         the ratio is above, below 1 beyond the bound of the look. None of the three is the verdict.
     why: the reason, in words.
     """
@@ -80,6 +81,7 @@ class Verdict:
     is_equivalent: bool = False
     is_slower: bool = False
     is_faster: bool = False
+    tolerance: float | None = None
 
     @property
     def num_runs(self) -> int:
@@ -130,6 +132,7 @@ def _look(
     verdict = replace(
         _undecided(claimed, new, "neither shown to be within the tolerance nor to be worse"),
         status="inconclusive" if is_last else "undecided",
+        tolerance=tolerance,
         p_misses=fisher(_missed(claimed), len(claimed), _missed(new), len(new)),
     )
     if verdict.missed_new > (most := permitted_misses(len(new))):

@@ -25,6 +25,7 @@ from harness.errors import DataError, UsageError
 from harness.log import keys, run_log
 from harness.log.numerics import PRECISIONS
 from harness.run import data_cache, worker, workloads
+from harness.run.replay import digest_of_weights
 from harness.scoring import timeline
 from harness.workload import EXECUTION, Quality, RunConfig, Session, Workload
 from tests import killing
@@ -367,7 +368,7 @@ def test_run_that_goes_on_from_a_checkpoint_equals_one_without_interruption(
 
     def course(session: Any) -> list[Any]:
         found = [session.train_block(1).mean_loss for _ in range(3)]
-        return [*found, quality_of(session).value, worker._digest(session), torch.rand(1).item()]
+        return [*found, quality_of(session).value, digest_of_weights(session), torch.rand(1).item()]
 
     session = started(name)
     session.train_block(2 * batch_of(name))

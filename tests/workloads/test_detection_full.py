@@ -14,6 +14,7 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.run import worker
+from harness.run.replay import digest_of_weights
 from tests.workloads import coco_folder, full_suites, sessions
 from tests.workloads.coco_folder import NUM_IMAGES
 from tests.workloads.sessions import losses, on_two_processes
@@ -492,7 +493,7 @@ def test_run_that_goes_on_from_a_checkpoint_equals_one_without_interruption(toy:
     """Bit by bit, across the end of an epoch, with worker processes."""
 
     def course(session: Any) -> list[Any]:
-        return [*losses(session, 6), worker._digest(session), session.predict({})["detections"].tobytes()]
+        return [*losses(session, 6), digest_of_weights(session), session.predict({})["detections"].tobytes()]
 
     session = started(toy, execution={"loader_workers": 1})
     losses(session, 2)

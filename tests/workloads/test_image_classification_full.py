@@ -12,6 +12,7 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.run import worker
+from harness.run.replay import digest_of_weights
 from tests.workloads import full_suites, sessions
 from tests.workloads import imagenet as copies
 
@@ -281,7 +282,7 @@ def test_a_run_that_goes_on_equals_one_without_interruption(data_dir: Path, tmp_
 
     def course(session: Any) -> list[Any]:
         found = sessions.losses(session, 3)
-        return [*found, sessions.quality(session, data_dir).value, worker._digest(session)]
+        return [*found, sessions.quality(session, data_dir).value, digest_of_weights(session)]
 
     session = started(data_dir)
     session.train_block(8)

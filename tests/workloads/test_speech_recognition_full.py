@@ -16,6 +16,7 @@ import pytest
 
 from harness.errors import DataError, MissingDependencyError, UsageError
 from harness.run import worker
+from harness.run.replay import digest_of_weights
 from harness.workload import texts_from_bytes, texts_to_bytes
 from tests.workloads import full_suites, librispeech_folder, sessions
 from tests.workloads.librispeech_folder import NUM_UTTERANCES, Decoder, flac
@@ -385,7 +386,7 @@ def test_run_that_goes_on_from_a_checkpoint_equals_one_without_interruption(toy:
     """Bit by bit, across the end of an epoch, with dropout and worker processes."""
 
     def course(session: Any) -> list[Any]:
-        return [*losses(session, 4), worker._digest(session), bytes(session.predict({})["transcripts"])]
+        return [*losses(session, 4), digest_of_weights(session), bytes(session.predict({})["transcripts"])]
 
     session = started(toy, dropout=0.1, execution={"loader_workers": 1})
     losses(session, 2)

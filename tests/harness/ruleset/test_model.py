@@ -191,6 +191,9 @@ def test_the_terms_are_everything_that_decides_a_run() -> None:
         "untrained_limit": 0.5,
         "open_runs": 12,
         "provisional": True,
+        "replay_steps": 20,
+        "replay_limit_s": 60.0,
+        "reproduce_tolerance": 0.1,
     }
     terms: dict[str, Any] = {
         "target": 0.91,
