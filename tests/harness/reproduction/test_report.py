@@ -1,0 +1,67 @@
+"""What is said before, during and after the runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from harness.reproduction import report
+from harness.reproduction.prospect import prospect
+from harness.reproduction.reproduction import Outlook
+from harness.reproduction.screening import Screening, screen
+from harness.scoring.non_inferiority import Scatter
+
+OUTLOOK = Outlook(0.06, prospect(5, Scatter(0.06**2, 19), 0.1), 100.0, Decimal("3.60"))
+
+
+def test_estimate_has_the_runs_their_time_and_their_price() -> None:
+    """About eight runs of 100 s, as facts of the plan; at $3.60 an hour a second costs a tenth of a cent."""
+    seconds = OUTLOOK.seconds
+    assert seconds is not None and seconds == pytest.approx(810, rel=0.05)
+
+    text = report.estimate_text(OUTLOOK)
+
+    assert text.startswith("plan: about 8 runs until the verdict: 13 min")
+    assert text.endswith(f", ${seconds / 1000:.2f}")
+
+
+def test_estimate_without_a_pace_says_when_it_comes() -> None:
+    """On another system the claim's time says nothing; without a reference the number of runs is not known either."""
+    assert report.estimate_text(replace(OUTLOOK, run_s=None)).endswith("the time is known after the first run")
+    assert report.estimate_text(Outlook(None, None, 100.0, None)) == "plan: 1 min 40 s a run"
+
+
+def curves(factors: list[float]) -> list[list[tuple[float, float]]]:
+    """Runs that rise to 1 as 1 - exp(-samples / 1000), slower by these factors."""
+    return [[(100.0 * k, 1 - math.exp(-k / 10 / factor)) for k in range(1, 11)] for factor in factors]
+
+
+@pytest.mark.parametrize(
+    ("factors", "doubtful"), [([1.0, 1.02, 0.98], False), ([1.4, 1.45, 1.42], True), ([1.06, 1.04, 1.05], False)]
+)
+def test_screening_speaks_against_what_is_slower_by_the_tolerance(factors: list[float], doubtful: bool) -> None:
+    found = screen(curves([1.0, 1.03, 0.97, 1.01, 0.99]), curves(factors), 1000)
+
+    assert found is not None
+    assert found.ratio == pytest.approx(math.prod(factors) ** (1 / 3), rel=0.02)
+    assert report.is_doubtful(found, 0.1) is doubtful
+    assert (
+        "speaks against the claim" in report.screening_text(1000, found, 0.1).replace("nothing speaks", "")
+    ) is doubtful
+    assert report.screening_facts(1000, found)["ratio"] == found.ratio
+
+
+def test_screening_of_curves_too_short_or_of_one_run_says_so() -> None:
+    assert screen(curves([1.0]), [[(100.0, 0.1)]], 1000) is None
+    assert "too few evaluations within 1,000 samples" in report.screening_text(1000, None, 0.1)
+    assert report.screening_facts(1000, None)["ratio"] is None
+
+    single = screen(curves([1.0]), curves([1.2]), 1000)
+
+    assert single is not None and single.interval is None
+    assert "scatter is not known" in report.screening_text(1000, single, 0.1)
+    assert not report.is_doubtful(single, 0.1)
+    assert report.screening_facts(1000, Screening(1.2, None, 1, 1))["interval_90"] is None
