@@ -111,8 +111,8 @@ def test_installed_files_become_a_wheel_again(tmp_path: Path) -> None:
     (info / "INSTALLER").write_text("pip\n")
     (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; from harness.reproduction import versions; "
-        "print(versions._wheel(Path(sys.argv[2])))"
+        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; "
+        "from harness.reproduction import versions; print(versions._wheel(Path(sys.argv[2])))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(site), str(tmp_path)], check=True, capture_output=True, text=True
