@@ -50,6 +50,16 @@ def add_ruleset(
     parser.add_argument("--ruleset", default=default, metavar="NAME", help=f"{what}{auto} (default: %(default)s)")
 
 
+def add_prepared(parser: Parser) -> None:
+    """Add --data, for verbs that compute qualities again."""
+    parser.add_argument(
+        "--data",
+        type=as_path,
+        metavar="DIR",
+        help="the cache of prepared data, with which qualities are computed again (default: $TTA_DATA)",
+    )
+
+
 def add_format(parser: Parser, *others: str, note: str = "") -> None:
     """Add --format: text, JSON and `others`. note: what else its help says."""
     choices = ("text", "json", *others)

@@ -18,10 +18,12 @@ from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import AuditRules, Signal, Suspicion
 from harness.checker.report import html, sarif, text
 from harness.checker.results import AUTO, open_results
-from harness.commands._arguments import Parser, add_format, add_results, as_path, utc_today
+from harness.commands._arguments import Parser, add_format, add_prepared, add_results, as_path, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Group, finding_object, group_object, grouped_by
 from harness.ruleset.model import RuleSet
+from harness.run.data_cache import default_cache
+from harness.run.recompute import Recomputation
 from harness.submission import layout
 from harness.submission.claim import Unreadable
 
@@ -34,19 +36,26 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--mirror", type=as_path, metavar="FILE", help="MLflow's SQLite file, with which the logs are compared"
     )
+    add_prepared(parser)
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.mirror)
+    again = Recomputation(arguments.data or default_cache())
+    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.mirror, again)
 
 
 def run(
-    paths: list[Path], ruleset_name: str, output_format: str, today: date, mirror: Path | None = None
+    paths: list[Path],
+    ruleset_name: str,
+    output_format: str,
+    today: date,
+    mirror: Path | None = None,
+    again: Recomputation | None = None,
 ) -> ExitStatus:
     """Audit every result at or below `paths`, alone and together, and write what is suspicious to standard output.
 
     Targets, limits and reference convergence are those of the ruleset; with `auto` those of each result's own, and none
-    if it points to none.
+    if it points to none. again: computes qualities from kept predictions; None: they are taken as logged.
 
     Returns:
         OK whatever is suspicious: a suspicion is not a verdict. USAGE if a log was not audited because it cannot be
@@ -74,6 +83,8 @@ def run(
         name = "no ruleset" if ruleset is None else f"ruleset {choice.name}"
         results.rulesets.announce(result.path, f"auditing by {name}", choice.why)
         try:
+            if again is not None and ruleset is not None:
+                result = again(result, ruleset)
             subject = read.subject(result, ruleset, rules.bands, today, store)
         except InputError as error:
             results.skip(result.path, error)

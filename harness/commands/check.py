@@ -12,7 +12,7 @@ from typing import Any
 from harness.checker import engine, parallel
 from harness.checker.report import sarif, text
 from harness.checker.results import AUTO, open_results
-from harness.commands._arguments import Parser, add_format, add_results, as_path, as_positive, utc_today
+from harness.commands._arguments import Parser, add_format, add_prepared, add_results, as_positive, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, unknown_name
 from harness.findings import Rule, grouped, sort_key
 from harness.ruleset.model import RuleSet
@@ -34,13 +34,7 @@ def add_arguments(parser: Parser) -> None:
         metavar="N",
         help="number of processes (default: one per core if there are many logs)",
     )
-
-    parser.add_argument(
-        "--data",
-        type=as_path,
-        metavar="DIR",
-        help="the cache of prepared data, with which qualities are computed again (default: $TTA_DATA)",
-    )
+    add_prepared(parser)
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:

@@ -156,7 +156,8 @@ def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None], is_w
     claim = prepared.claim
     folder.mkdir(parents=True, exist_ok=True)
     steps = replay(prepared, folder)
-    recomputed = Recomputation(prepared.request.data or data_cache.default_cache())(claim.result, prepared.ruleset)
+    cache = prepared.request.data or data_cache.default_cache()
+    recomputed = Recomputation(cache, prepared.identity.may_be_equal)(claim.result, prepared.ruleset)
     is_estimated = prepared.outlook.seconds is not None
 
     def after_run() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.base.stats import variance
 from harness.cost.money import cost_usd
-from harness.errors import UsageError, printable
+from harness.errors import UsageError
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.reproduction.claim import Claim
@@ -19,7 +19,7 @@ from harness.reproduction.prospect import Prospect, prospect
 from harness.reproduction.replays import Comparison
 from harness.scoring.non_inferiority import LOOKS, Status, Verdict, judge, tolerance_of, too_alike
 from harness.scoring.run_result import RunResult
-from harness.submission.predictions import IMPOSSIBLE, REFUSED, Recomputed
+from harness.submission.predictions import Recomputed, contradiction
 
 PACE_TOLERANCE, PACE_MIN_RUNS = 0.03, 3
 SUSPICIOUS = 0.05  # probability that honest runs are as alike as the claimed, below which the report says so
@@ -174,14 +174,8 @@ def contradictions(claim: Claim, recomputed: Mapping[str, Recomputed]) -> list[s
     """Return, of each log whose kept predictions do not have the quality that it states, what they have."""
     found = []
     for log in claim.result.runs:
-        again, evaluations = recomputed.get(log.path.name), log.all(keys.EVAL_ACCURACY)
-        if again is None or again.state == IMPOSSIBLE or not evaluations:
-            continue
-        if again.state == REFUSED:
-            found.append(f"{log.path.name}: its predictions cannot be evaluated: {printable(again.why, 200)}")
-        elif not again.agrees_with(evaluations[-1].value):
-            stated = printable(evaluations[-1].value, 30)
-            found.append(f"{log.path.name} states the quality {stated}; its predictions have {again.value:.6g}")
+        if why := contradiction(log, recomputed.get(log.path.name)):
+            found.append(f"{log.path.name}: {why}")
     return found
 
 

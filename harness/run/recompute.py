@@ -33,10 +33,14 @@ MAX_MEMORY_BYTES = 8 << 30  # of addresses; numpy and its libraries take about o
 
 
 class Recomputation:
-    """Adds to results what becomes of their kept predictions. cache: where data are prepared."""
+    """Adds to results what becomes of their kept predictions.
 
-    def __init__(self, cache: Path) -> None:
-        self._cache = cache
+    cache: where data are prepared. is_same_system: this is the system of the results, with the same packages; what is
+    played again then must end as in the logs.
+    """
+
+    def __init__(self, cache: Path, is_same_system: bool = False) -> None:
+        self._cache, self._is_same_system = cache, is_same_system
         self._data: dict[str, data_cache.DataSet | str] = {}
 
     def __call__(self, result: Result, ruleset: RuleSet) -> Result:
@@ -65,7 +69,8 @@ class Recomputation:
             data = self._data[rules.name]
             assert isinstance(data, data_cache.DataSet)
             answers = _evaluate(rules, data, [place for _, place in waiting])
-            found |= {log.path.name: _compared(log, answer) for (log, _), answer in zip(waiting, answers, strict=True)}
+            for (log, _), answer in zip(waiting, answers, strict=True):
+                found[log.path.name] = _compared(log, answer, self._is_same_system)
         return replace(result, recomputed=found)
 
     def _missing(self, rules: BenchmarkRules, log: RunLog) -> str:
@@ -89,14 +94,16 @@ class Recomputation:
             return str(error)
 
 
-def _compared(log: RunLog, again: Recomputed) -> Recomputed:
-    """Return what was computed; impossible, if the log names another library, or episodes end otherwise than in it."""
+def _compared(log: RunLog, again: Recomputed, is_same_system: bool = False) -> Recomputed:
+    """Return what was computed; impossible, if the log names another library, or if episodes end otherwise than in it,
+    as they may on another system.
+    """
     event = log.all(keys.EVAL_ACCURACY)[-1]
     logged = event.metadata.get("signature")
     if again.state == COMPUTED and again.signature != logged:
         mine, theirs = printable(again.signature, 100), printable(logged, 100)
         return Recomputed(IMPOSSIBLE, f"the metric here is {mine!r}; in the run it was {theirs!r}")
-    if again.state == COMPUTED and again.is_played and not again.agrees_with(event.value):
+    if again.state == COMPUTED and again.is_played and not (is_same_system or again.agrees_with(event.value)):
         # An episode amplifies the last digit in which two processors differ: what is played again may end otherwise.
         there = printable(event.value, 40)
         why = f"the episodes of the kept actions, played again here, have {again.value:.6g}, the log {there}"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.base.values import is_number
+from harness.base.values import finite_number, is_number
 from harness.errors import printable
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -63,3 +63,19 @@ class Recomputed:
     def agrees_with(self, logged: object) -> bool:
         """Whether the quality is the logged one, but for the last digits of sums of floats."""
         return is_number(logged) and math.isclose(self.value, logged, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def contradiction(log: RunLog, again: Recomputed | None, what: str = "the kept predictions") -> str:
+    """Return how what was computed again contradicts the last quality of the log; empty if it does not.
+
+    again: None and one that was not possible contradict nothing. what: has the quality, in plural.
+    """
+    if again is None or again.state == IMPOSSIBLE:
+        return ""
+    if again.state == REFUSED:
+        return f"{what} cannot be evaluated: {printable(again.why, 300)}"
+    event = log.all(keys.EVAL_ACCURACY)[-1]
+    logged = finite_number(event.value)
+    if logged is None or (again.agrees_with(logged) and again.num_examples == event.metadata.get("num_examples")):
+        return ""
+    return f"the quality is {logged:.6g}; {what} have {again.value:.6g}, of {again.num_examples:,} examples"

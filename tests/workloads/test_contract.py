@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import importlib
 import json
 import math
@@ -21,14 +22,19 @@ from typing import Any
 
 import pytest
 
+from harness import cli
 from harness.errors import DataError, UsageError
 from harness.log import keys, run_log
 from harness.log.numerics import PRECISIONS
 from harness.run import data_cache, worker, workloads
+from harness.run.evaluator import Recorder
+from harness.run.recompute import Recomputation
 from harness.run.replay import digest_of_weights
 from harness.scoring import timeline
+from harness.submission.predictions import contradiction
+from harness.submission.result import read_result
 from harness.workload import EXECUTION, Quality, RunConfig, Session, Workload
-from tests import killing
+from tests import fabricate, killing
 from tests.rules_folder import write_ruleset
 from tests.workloads import sessions
 from tests.workloads.sessions import ROOT, RULESET, rules_of, tta
@@ -304,6 +310,45 @@ def test_labels_are_the_evaluators_alone(name: str, prepared: Prepared, tmp_path
 
     assert {file: text for file, text in messages.items() if file not in text} == {}
     assert bool(messages) == bool(workload.labels)
+
+
+@pytest.mark.slow
+@every_workload
+def test_a_forged_quality_is_found(
+    name: str, prepared: Prepared, started: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log whose quality is better by 0.005 than its predictions', by check, audit and reproduction; an honest one
+    is not. Actions tell it on the same system only."""
+    session, rules, data = started(name), rules_of(name), prepared(name)
+    recorder = Recorder(session.predict)
+    honest = workloads.workload(name).evaluator("mini", data.path, data.labels).quality(recorder)
+    archive = recorder.archive()
+    forged = honest.value + (0.005 if rules.metric.direction == "max" else -0.005)
+
+    def change(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        evaluation = fabricate.find(steps, keys.EVAL_ACCURACY, 2)
+        evaluation.value = (honest.value, forged)[index]
+        digest = hashlib.sha256(archive).hexdigest()
+        evaluation.metadata.update(predictions=digest, num_examples=honest.num_examples)
+        if honest.signature is not None:
+            evaluation.metadata["signature"] = honest.signature
+        (tmp_path / f"predictions_{index}.npz").write_bytes(archive)
+        fabricate.find(steps, keys.TTA_PREDICTIONS).value = {
+            "file": f"predictions_{index}.npz",
+            "num_bytes": len(archive),
+        }
+        return steps
+
+    result = read_result(fabricate.write_result(tmp_path, 2, change, rules=rules))
+    cache = data.path.parents[2]
+
+    again = Recomputation(cache, is_same_system=True)(result, RULESET).recomputed
+    assert [bool(contradiction(log, again[log.path.name])) for log in result.runs] == [False, True]
+    for verb, code in (("check", "QUA016"), ("audit", "AUD063")):
+        cli.main([verb, str(tmp_path), "--ruleset", "v1", "--format", "json", "--data", str(cache)])
+        findings = json.loads(capsys.readouterr().out)["results"][0]["findings"]
+        places = [Path(item["path"]).name for item in findings if item["code"] == code]
+        assert places == ([] if recorder.num_replies > 1 else ["result_1.txt"])
 
 
 @every_workload

@@ -23,11 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.base.values import finite_number
 from harness.findings import Fault
 from harness.log import keys
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.submission.predictions import COMPUTED, REFUSED
+from harness.submission.predictions import COMPUTED, contradiction
 from harness.submission.result import Result
 
 SCOPE = "result"
@@ -36,21 +35,7 @@ SCOPE = "result"
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
     for log in result.runs:
         again = result.recomputed.get(log.path.name)
-        if again is None:
-            continue
-        event = log.all(keys.EVAL_ACCURACY)[-1]
-        logged, num_examples = finite_number(event.value), event.metadata.get("num_examples")
-        if again.state == REFUSED:
-            yield Fault(str(log.path), event.lineno, f"the kept predictions cannot be evaluated: {again.why}")
-        elif (
-            again.state == COMPUTED
-            and logged is not None
-            and not (again.agrees_with(logged) and again.num_examples == num_examples)
-        ):
-            yield Fault(
-                str(log.path),
-                event.lineno,
-                f"the quality is {logged:.6g}; the kept predictions have {again.value:.6g}, of "
-                f"{again.num_examples:,} examples",
-                {"logged": logged, "computed": again.value, "num_examples": again.num_examples},
-            )
+        if again is not None and (why := contradiction(log, again)):
+            event = log.all(keys.EVAL_ACCURACY)[-1]
+            facts = {"logged": event.value, "computed": again.value, "num_examples": again.num_examples}
+            yield Fault(str(log.path), event.lineno, why, facts if again.state == COMPUTED else {})

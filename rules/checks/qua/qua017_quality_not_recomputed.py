@@ -3,7 +3,7 @@
 ## What it does
 Says why `tta check` did not compute the deciding qualities of a result from its kept predictions: the data are not
 prepared here or are others, a library is missing or another, or the predictions were not kept because they are too
-large. Other verbs compute nothing again, and logs of format 1 have no predictions.
+large. `tta score` and the board compute nothing again, and logs of format 1 have no predictions.
 
 ## Why it matters
 Without it a quality is what the log says.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import re
 import sqlite3
@@ -14,12 +15,14 @@ import pytest
 
 from harness import cli
 from harness.checker import registry
+from harness.checker.audit.facts import Standard, Subject
 from harness.checker.audit.mlflow_db import MirrorRun, read_mirror
 from harness.errors import SubmissionError
+from harness.submission.predictions import COMPUTED, IMPOSSIBLE, REFUSED, Recomputed
 from harness.submission.result import read_result
 from tests import fabricate, foreign
 from tests.attacks.results import ATTACKS, Log
-from tests.auditing import audit, codes, found, rules
+from tests.auditing import audit, codes, found, rules, signals
 from tests.fabricate import Step, find
 from tests.foreign import Row, of, rows
 
@@ -299,6 +302,32 @@ def test_a_mirror_that_disagrees_is_found(tmp_path: Path) -> None:
     hidden = MirrorRun("f" * 32, {**mirror[0].tags, "tta.run_id": "f" * 32}, mirror[0].metrics)
     for changed in ((other,), (more,), (bytes_,), (*mirror, hidden)):
         assert codes(audit(folder, standard=None, mirror=changed)) == {"AUD062"}
+
+
+def test_a_quality_that_its_predictions_do_not_have_is_found(tmp_path: Path) -> None:
+    """AUD063: computed again it is another, or cannot be computed; one that agrees, or that nobody could, is not."""
+    result = read_result(fabricate.write_result(tmp_path, 4))
+    again = (
+        Recomputed(COMPUTED, "", 0.95, 500),
+        Recomputed(COMPUTED, "", 0.946, 500),
+        Recomputed(REFUSED, "expected 500 classes"),
+        Recomputed(IMPOSSIBLE, "the data are not prepared here"),
+    )
+    subject = Subject(
+        dataclasses.replace(result, recomputed={f"result_{n}.txt": item for n, item in enumerate(again)}),
+        (),
+        Standard(),
+    )
+
+    found = [
+        (Path(item.fault.path).name, item.fault.message)
+        for item in signals()["AUD063"].look(subject, rules().signals["AUD063"])
+    ]
+
+    assert found == [
+        ("result_1.txt", "the quality is 0.951; the kept predictions have 0.946, of 500 examples"),
+        ("result_2.txt", "the kept predictions cannot be evaluated: expected 500 classes"),
+    ]
 
 
 def test_every_signal_is_tested() -> None:

@@ -208,11 +208,16 @@ def test_another_library_computes_another_quality(
 def test_episodes_that_end_otherwise_prove_nothing(
     tmp_path: Path, rules: BenchmarkRules, value: float, num_replies: int, state: str
 ) -> None:
-    """Another processor may play them otherwise; predictions that are not played have one quality everywhere."""
+    """Another processor may play them otherwise; predictions that are not played have one quality everywhere.
+
+    On the same system episodes end as they did.
+    """
     (log,) = result_of(tmp_path / "result", rules, None).runs
-    again = recompute._compared(log, Recomputed(COMPUTED, "", value, 20, None, is_played=num_replies > 1))
+    computed = Recomputed(COMPUTED, "", value, 20, None, is_played=num_replies > 1)
+    again = recompute._compared(log, computed)
 
     assert again.state == state
+    assert recompute._compared(log, computed, is_same_system=True) == computed
     assert again.why == "" or "played again here, have 0.94, the log 0.95" in again.why
 
 
@@ -267,3 +272,29 @@ def test_a_check_reports_what_was_computed(
     assert found(cache) == [("QUA016", "result_1.txt", wrong)] * 2
     why = f"the quality of 2 of 2 runs was not computed again: the data of {NAME} are not prepared here"
     assert found(tmp_path) == [("QUA017", "0", why), ("QUA017", "1", why)]
+
+
+def test_an_audit_reports_what_was_computed(
+    tmp_path: Path, rules: BenchmarkRules, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the score of what is beyond doubt; without the data nothing."""
+    folder = write_ruleset(tmp_path / "rules", rules)
+    result_of(tmp_path / "result", rules, right(19), right(7), archive(classes=np.zeros(3, int)))
+
+    def found(cache: Path) -> list[tuple[str, str, float]]:
+        cli.main(
+            ["audit", str(tmp_path / "result"), "--ruleset", str(folder), "--format", "json", "--data", str(cache)]
+        )
+        (result,) = json.loads(capsys.readouterr().out)["results"]
+        items = [item for item in result["findings"] if item["code"] == "AUD063"]
+        return [(Path(item["path"]).name, item["message"], item["score"]) for item in items]
+
+    assert found(cache) == [
+        ("result_1.txt", "the quality is 0.951; the kept predictions have 0.35, of 20 examples", 95.0),
+        (
+            "result_2.txt",
+            "the kept predictions cannot be evaluated: expected the class of each of 20 images, as whole numbers",
+            95.0,
+        ),
+    ]
+    assert found(tmp_path) == []
