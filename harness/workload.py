@@ -72,6 +72,8 @@ EXECUTION: Mapping[str, Option] = {
     "loader_prefetch": Option(2, 1, 64),
 }
 
+SEED_STRIDE = 1_000_003  # between the seeds of two ranks: no rank has the seed of another run's
+
 R = TypeVar("R")
 
 
@@ -132,6 +134,10 @@ class RunConfig:
     metadata: what the rules let a workload know about its data before the clock starts: the content of the data's
         `metadata.json` (sizes, label set, vocabulary). Where the data are is only passed to `Session.start`, when the
         clock is running.
+    seed: of all that the session draws from generators of its own: the order of the data, augmentation, environments.
+    weights_seed, noise_seed: of the initial weights, and of what training draws from the global generators of Python,
+        numpy and torch; None: `seed`, and the noise goes on where the initial weights left these generators. Only runs
+        of `tta variance` have these two; the harness seeds the generators.
     precision: set in torch before the session is opened; bf16 and fp16 are left to the session's autocast.
     execution: the values of the suite's options in `Workload.execution`; one that is absent has its default.
     parts: the functions with which a submission to the open division replaces functions of the workload, by the names
@@ -151,6 +157,8 @@ class RunConfig:
     execution: Mapping[str, ExecutionValue] = field(default_factory=dict)
     parts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     observer: Callable[[Any, Any], None] | None = None
+    weights_seed: int | None = None
+    noise_seed: int | None = None
 
 
 def read_recipe(kind: type[R], values: Mapping[str, HyperparameterValue], workload: str) -> R:

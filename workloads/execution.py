@@ -35,11 +35,10 @@ from torch import Tensor, nn
 from torch.utils import _pytree as trees
 
 from harness.errors import UsageError, unknown_name
-from harness.workload import EXECUTION, ExecutionValue, RunConfig
+from harness.workload import EXECUTION, SEED_STRIDE, ExecutionValue, RunConfig
 from workloads import batch_norm
 
 MIXED_PRECISION = {"fp32": "no", "tf32": "no", "bf16": "bf16", "fp16": "fp16"}  # tta's name -> accelerate's
-SEED_STRIDE = 1_000_003  # between the seeds of two ranks: no rank has the seed of another run's
 NUM_WARM_UP_STEPS = 3  # of every shape: torch recommends three before a capture
 
 

@@ -36,6 +36,7 @@ TTA_FORMAT = "tta_format"  # {"version": 2, "harness": "0.1.0", "run_id": "<hex>
 TTA_REPRODUCES = (
     "tta_reproduces"  # {"digest": "<sha256>"}: the result, by the digest of its logs, that this run repeats
 )
+TTA_SEEDS = "tta_seeds"  # {"fixed": {source: seed}, "varied": {source: seed}}: see `harness.log.seeds`
 ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this run it is
 TTA_LAUNCH = "tta_launch"  # the launcher or job, the facts of each node; of several, also address and port of rank 0
 TTA_NODE_LOST = "tta_node_lost"  # before run_stop: {"node": n, "reason": why the run ended on that node}
@@ -90,6 +91,7 @@ HEADER_KEYS = (
     CACHE_CLEAR,
 )
 REPRODUCTION_KEYS = (TTA_REPRODUCES,)  # in the header of a run that `tta reproduce` made
+VARIANCE_KEYS = (TTA_SEEDS,)  # in the header of a run that `tta variance` made
 REPLAY_KEYS = (TTA_REPLAY,)  # before the opening, where the rules ask for it
 OPENING_KEYS = (
     TTA_INITIAL,

@@ -15,6 +15,7 @@ from harness.base.files import small_file
 from harness.base.values import int_of_digits
 from harness.errors import DataError, Interrupted, SubmissionError, UsageError, printable, unknown_name
 from harness.log.numerics import PRECISIONS
+from harness.log.seeds import ORDER
 from harness.log.writer import LogWriter
 from harness.metering.session import Metering, MeterRequest, NotMetered
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -30,6 +31,7 @@ from harness.run.plan import Nodes, Outcome, Plan, View
 from harness.run.referee import Referee
 from harness.run.resumption import Resumption, gone_on_with
 from harness.run.starter import Place
+from harness.run.variation import Variation
 from harness.scoring.convergence import reference_at
 from harness.submission import module as open_module
 from harness.submission.layout import SYSTEM_NAME
@@ -55,10 +57,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The arguments of `tta run`, and what `tta reproduce` adds. None: the default of the rules or of the machine.
+    """The arguments of `tta run`, and what `tta reproduce` and `tta variance` add. None: the default of the rules or of
+    the machine.
 
     reproduces: the digest of the logs of the result that is made again. screened_samples: end each run after so many
-    samples, for a comparison of curves: no result.
+    samples, for a comparison of curves: no result. variation: the seeds, in place of `seed`, of runs of `tta variance`.
     """
 
     workload: str
@@ -88,6 +91,7 @@ class Request:
     checkpoint_min: float | None = None
     reproduces: str | None = None
     screened_samples: int | None = None
+    variation: Variation | None = None
 
 
 def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
@@ -150,6 +154,7 @@ def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Pl
         prices_digest=None if ruleset.prices is None else ruleset.prices.digest,
         energy_limits=ruleset.energy,
         reproduces=request.reproduces,
+        seeds=None if request.variation is None else request.variation.of_run(0),
     )
 
 
@@ -257,6 +262,9 @@ def run_once(
         raise UsageError(f"{folder}: the code or the packages have changed since the first run; choose another --out")
     seed = secrets.randbits(31) if request.seed is None else request.seed + index
     plan = replace(template, index=index, seed=seed, run_id=secrets.token_hex(16))
+    if request.variation is not None:
+        seeds = request.variation.of_run(index)
+        plan = replace(plan, seed=seeds[ORDER], seeds=seeds)
     every_s = None if request.checkpoint_min is None else 60 * request.checkpoint_min
     checkpoints = Checkpoints.of_run(folder.absolute(), index, every_s)
     if resumption is not None:

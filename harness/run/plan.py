@@ -14,6 +14,7 @@ from harness.energy.run_energy import EnergySource
 from harness.errors import WorkerError
 from harness.log import keys
 from harness.log.events import digest_of
+from harness.log.seeds import NOISE, WEIGHTS, Seeds
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.run.identity import Identity
 from harness.run.isolation import Isolation
@@ -35,6 +36,7 @@ class Plan:
     attempt: which attempt at this run it is; earlier ones have no end and are kept in `unfinished/`.
     job: what the log says of the scheduler's job, where the run has this node alone; None where it is in none.
     reproduces: the digest of the logs of the result that the run repeats; None if it repeats none.
+    seeds: by source of chance, in a run of `tta variance`; else None, and `seed` is that of all sources.
     """
 
     rules: BenchmarkRules
@@ -63,6 +65,7 @@ class Plan:
     attempt: int = 1
     job: Mapping[str, Any] | None = None
     reproduces: str | None = None
+    seeds: Seeds | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -79,6 +82,7 @@ class Plan:
             "full_curve": self.full_curve,
             "module": None if self.module is None else self.module.record(),
             "hyperparameters": dict(self.hyperparameters),
+            **self._seeds_by_source,
         }
 
     @property
@@ -94,7 +98,15 @@ class Plan:
             "num_devices": self.num_devices,
             "precision": self.precision,
             "execution": dict(self.execution),
+            **self._seeds_by_source,
         }
+
+    @property
+    def _seeds_by_source(self) -> dict[str, int]:
+        """The fields of `RunConfig` for the sources that do not have `seed`."""
+        if self.seeds is None:
+            return {}
+        return {"weights_seed": self.seeds[WEIGHTS], "noise_seed": self.seeds[NOISE]}
 
     @property
     def opening(self) -> dict[str, Any]:
@@ -124,6 +136,8 @@ class Plan:
         yield keys.TTA_RULES, {**terms, **prices}, None
         if self.reproduces is not None:
             yield keys.TTA_REPRODUCES, {"digest": self.reproduces}, None
+        if self.seeds is not None:
+            yield keys.TTA_SEEDS, self.seeds.record(), None
         yield keys.TTA_CODE, self.identity.code_event, None
         yield keys.TTA_PACKAGES, self.identity.packages_event, None
         yield keys.SUBMISSION_BENCHMARK, rules.name, None

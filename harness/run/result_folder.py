@@ -36,7 +36,8 @@ _OF_ONE_RUN = {
     keys.TTA_FORMAT: {"run_id", "result_id", "index", "attempt"},
     keys.TTA_RULES: {keys.PRICES_FIELD},
     keys.TTA_CODE: {"commit", "is_clean"},  # the same files may have been committed since
-    keys.TTA_CONFIG: {"seed", "module"},  # a module has a message of its own
+    keys.TTA_CONFIG: {"seed", "weights_seed", "noise_seed", "module"},  # a module has a message of its own
+    keys.TTA_SEEDS: {"varied"},
 }
 _ABSENT = "absent"
 

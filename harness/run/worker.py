@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from harness.run.array_stream import ArrayStream
 from harness.run.loaded import loaded_files
 from harness.run.replay import LEFT_OUT, Observer, digest_of_weights, replay
 from harness.submission import module as open_module
-from harness.workload import Arrays, RunConfig, Session
+from harness.workload import SEED_STRIDE, Arrays, RunConfig, Session
 
 _GENERATORS = "generators.pt"  # next to what a session saves
 _PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "numpy")
@@ -147,6 +148,9 @@ def _open(command: dict[str, Any], observer: Observer | None = None) -> tuple[Se
     workload = workloads.workload(config.workload)
     logged = dataclasses.asdict(config)
     del logged["parts"], logged["observer"]  # functions; the log has the module that the parts come from
+    for name in ("weights_seed", "noise_seed"):
+        if logged[name] is None:
+            del logged[name]
     logged["module"] = None
     if module := command.get("module"):
         path = Path(module.pop("path"))
@@ -158,13 +162,17 @@ def _open(command: dict[str, Any], observer: Observer | None = None) -> tuple[Se
 
 
 def _answer(
-    command: dict[str, Any], session: Session, seed: int, opened: OpenedFiles, ranks: Ranks, stream: ArrayStream | None
+    command: dict[str, Any],
+    session: Session,
+    config: dict[str, Any],
+    opened: OpenedFiles,
+    ranks: Ranks,
+    stream: ArrayStream | None,
 ) -> dict[str, Any]:
     match command["do"]:
         case "prepare":
             session.prepare()
-            seed_all(seed)
-            session.initialise()
+            initialise(session, config, ranks.rank)
             return {
                 "numerics": _same("numerics", numerics.in_force(), ranks),
                 "weights_digest": _same("initial weights", {"digest": digest_of_weights(session)}, ranks)["digest"],
@@ -197,15 +205,10 @@ def _replay(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     """Train the first steps as a replay does, in a session of its own; before any other, for the sake of cuBLAS."""
     config = dict(command["config"])
     config["execution"] = {name: value for name, value in config["execution"].items() if name not in LEFT_OUT}
-
-    def initialise(session: Session) -> None:
-        seed_all(int(config["seed"]))
-        session.initialise()
-
     return {
         "replay": replay(
             lambda observer: _open({**command, "config": config}, observer)[0],
-            initialise,
+            lambda session: initialise(session, config, ranks.rank),
             Path(command["data_dir"]),
             int(config["hyperparameters"]["global_batch_size"]),
             int(command["num_steps"]),
@@ -214,6 +217,15 @@ def _replay(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
             bool(command.get("other_kernels")),
         )
     }
+
+
+def initialise(session: Session, config: Mapping[str, Any], rank: int) -> None:
+    """Seed all generators and initialise the session, as the seeds of its configuration say."""
+    weights_seed, noise_seed = config.get("weights_seed"), config.get("noise_seed")
+    seed_all(int(config["seed"] if weights_seed is None else weights_seed))
+    session.initialise()
+    if noise_seed is not None:
+        seed_all((int(noise_seed) + SEED_STRIDE * rank) % 2**32)  # numpy takes no more
 
 
 def seed_all(seed: int) -> None:
@@ -331,20 +343,19 @@ def _predict(session: Session, ranks: Ranks, stream: ArrayStream | None) -> None
 def serve(channel: JsonSocket | None, stream: ArrayStream | None, ranks: Ranks, opened: OpenedFiles) -> None:
     """Answer commands until one closes the session or fails. On ranks other than 0 there are no connections."""
     session: Session | None = None
-    seed = 0
+    config: dict[str, Any] = {}
     while True:
         command = ranks.broadcast(_next(channel))
         try:
             answer: dict[str, Any]
             if command["do"] == "open":
                 session, config = _open(command)
-                seed = int(config["seed"])
                 answer = {"config": config}
             elif command["do"] == "replay":
                 answer = _replay(command, ranks)
             else:
                 assert session is not None
-                answer = _answer(command, session, seed, opened, ranks, stream)
+                answer = _answer(command, session, config, opened, ranks, stream)
             answer["ok"] = True
         # The session is foreign code: whatever it raises is reported, and ends the run as crashed.
         except Exception as error:  # noqa: BLE001

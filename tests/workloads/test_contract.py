@@ -29,7 +29,7 @@ from harness.log.numerics import PRECISIONS
 from harness.run import data_cache, worker, workloads
 from harness.run.evaluator import Recorder
 from harness.run.recompute import Recomputation
-from harness.run.replay import digest_of_weights
+from harness.run.replay import Observer, digest_of_weights
 from harness.scoring import timeline
 from harness.submission.predictions import contradiction
 from harness.submission.result import read_result
@@ -533,6 +533,38 @@ def test_only_the_seed_decides_a_run(
     assert all(map(math.isfinite, cold[0]))
     assert cold[1].num_examples == rules.eval_examples
     assert rules.quality_range[0] <= cold[1].value <= rules.quality_range[1]
+
+
+@pytest.mark.slow
+@every_workload
+def test_each_seed_varies_its_own_source(name: str, prepared: Prepared, opened: Opened) -> None:
+    """As `tta variance` varies them. In reinforcement learning, what is seen depends on the network, too."""
+    dropout = {"dropout": 0.1} if "dropout" in rules_of(name).defaults() else {}
+    seeds = {"seed": 3, "weights_seed": 4, "noise_seed": 5}
+
+    def run(**changed: int) -> tuple[str, str, float]:
+        """Digests of the initial weights and of the first batch, and its loss."""
+        observer = Observer()
+        session: Any = opened(name, **{**seeds, **changed}, observer=observer, **dropout)
+        session.prepare()
+        worker.initialise(session, dataclasses.asdict(dataclasses.replace(session.config, observer=None)), 0)
+        session.start(prepared(name).path)
+        weights = digest_of_weights(session)
+        observer.taken()
+        loss = session.train_block(batch_of(name)).mean_loss
+        return weights, observer.taken(), loss
+
+    weights, batch, loss = run()
+    assert run() == (weights, batch, loss)
+    other_weights, same_batch, _ = run(weights_seed=8)
+    assert other_weights != weights
+    assert (same_batch == batch) == (name != "reinforcement_learning")
+    same_weights, other_batch, _ = run(seed=8)
+    assert same_weights == weights
+    assert other_batch != batch
+    *same, noisy_loss = run(noise_seed=8)
+    assert same == [weights, batch]
+    assert (noisy_loss != loss) == bool(dropout)
 
 
 def first_losses(session: Any, name: str) -> list[float]:

@@ -41,6 +41,45 @@ def test_generators_go_on_where_they_were_saved(tmp_path: Path) -> None:
     assert [draws(), draws()] == expected
 
 
+class Drawing:
+    """A session whose weights are what it draws when it is initialised."""
+
+    weights: list[float]
+
+    def initialise(self) -> None:
+        self.weights = draws()
+
+
+def initialised(rank: int = 0, **seeds: int) -> tuple[list[float], list[float]]:
+    """The initial weights, and what training draws after them."""
+    session: Any = Drawing()
+    worker.initialise(session, seeds, rank)
+    return session.weights, draws()
+
+
+def test_weights_and_noise_are_drawn_from_one_seed() -> None:
+    """Reference runs depend on this stream, to the last bit: the noise goes on where the weights end."""
+    worker.seed_all(7)
+    stream = draws(), draws()
+
+    assert initialised(seed=7) == stream
+    assert initialised(seed=7, rank=1) == stream
+
+
+def test_each_source_has_its_own_seed_in_runs_of_variance() -> None:
+    """The seed of the order touches neither weights nor noise, and each of these has no part in the other."""
+    weights, noise = initialised(seed=1, weights_seed=2, noise_seed=3)
+
+    assert initialised(seed=9, weights_seed=2, noise_seed=3) == (weights, noise)
+    assert initialised(seed=1, weights_seed=4, noise_seed=3)[0] != weights
+    assert initialised(seed=1, weights_seed=4, noise_seed=3)[1] == noise
+    assert initialised(seed=1, weights_seed=2, noise_seed=4)[0] == weights
+    assert initialised(seed=1, weights_seed=2, noise_seed=4)[1] != noise
+    other = initialised(rank=1, seed=1, weights_seed=2, noise_seed=3)
+    assert other[0] == weights
+    assert other[1] != noise  # two ranks leave out different units
+
+
 def test_generator_of_an_accelerator_is_kept_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dropout on a device draws from it."""
     session: Any = Nothing()
@@ -79,7 +118,7 @@ class Saving(Nothing):
 
 
 def answered(what: str, folder: Path, session: Any, ranks: Any) -> dict[str, Any]:
-    return worker._answer({"do": what, "folder": str(folder)}, session, 7, None, ranks, None)  # type: ignore[arg-type]
+    return worker._answer({"do": what, "folder": str(folder)}, session, {}, None, ranks, None)  # type: ignore[arg-type]
 
 
 def test_every_rank_saves_into_a_folder_of_its_own(tmp_path: Path) -> None:
