@@ -24,7 +24,7 @@ HOMES = {
     "requests": {"tracking.store"},  # for MLflow's exceptions
     "rich": {"run.progress"},
     "rules": {"checker.registry", "ruleset.catalog"},
-    "scipy": {"scoring.target"},
+    "scipy": {"scoring.components", "scoring.target"},
     "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
     "starlette": {"board.service"},
     "torch": {"run.all_reduce", "run.numerics", "run.replay", "run.worker"},
