@@ -43,6 +43,9 @@ VERBS = {
     "reproduce": Verb(
         "harness.commands.reproduce", "Make a result again, and say whether it is true: a verdict with its power."
     ),
+    "variance": Verb(
+        "harness.commands.variance", "Find out where the scatter of runs comes from, and which tolerance it bears."
+    ),
     "derive": Verb(
         "harness.commands.derive",
         "Recompute every number shown for a result from its raw logs, with formula, file and line, and compare it with "
