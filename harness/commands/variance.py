@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.commands._arguments import Parser, add_format, add_ruleset, add_suite, as_path, as_positive, as_seed
 from harness.commands._jobs import add_scheduler, carried_out
 from harness.commands._running import add_running, request_of
-from harness.errors import ExitStatus, UsageError, printable
+from harness.errors import ExitStatus, UsageError, printable, unknown_name
 from harness.launch.scheduled import SCHEDULERS
 from harness.log.seeds import SOURCES
 from harness.reproduction import variance_report as report
@@ -26,6 +26,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "paths",
         nargs="+",
+        type=_named,
         metavar="WORKLOAD|PATH",
         help="a workload, of which runs are made; and folders of runs that there are: of an earlier `tta variance`, or "
         "of others, whose seeds all differ",
@@ -70,6 +71,12 @@ def add_arguments(parser: Parser) -> None:
     add_format(parser)
 
 
+def _named(text: str) -> str:
+    """A workload or a path as typed: `./detection` is never the workload."""
+    as_path(text)
+    return text
+
+
 def call(arguments: argparse.Namespace) -> ExitStatus:
     """Make the runs of a workload that are missing, if one is named, and print where the scatter comes from.
 
@@ -86,19 +93,19 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         return ended
     ruleset = load.load_ruleset(catalog.ruleset_folder(arguments.ruleset), arguments.ruleset)
     first, *rest = arguments.paths
-    paths = [as_path(text) for text in (rest if _is_workload(first, ruleset) else arguments.paths)]
-    if _is_workload(first, ruleset):
-        paths = [_made(first, ruleset, arguments), *paths]
+    workloads = {rules.workload for rules in ruleset.benchmarks.values()}
+    if first in workloads:
+        paths = [_made(first, ruleset, arguments), *map(as_path, rest)]
+    elif Path(first).exists() or Path(first).name != first:
+        paths = [*map(as_path, arguments.paths)]
+    else:
+        raise UsageError(unknown_name("workload or folder", first, workloads))
     study = read(paths, ruleset)
     if arguments.format == "json":
         print(json.dumps(report.document(study), allow_nan=False, indent=2))
     else:
         print(report.text(study))
     return report.status(study)
-
-
-def _is_workload(name: str, ruleset: RuleSet) -> bool:
-    return any(rules.workload == name for rules in ruleset.benchmarks.values())
 
 
 def _made(workload: str, ruleset: RuleSet, arguments: argparse.Namespace) -> Path:

@@ -34,5 +34,5 @@ def check(log: RunLog, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterat
         yield Fault(
             str(log.path),
             log.line_of(keys.TTA_SEEDS),
-            "is a run of `tta variance`, whose seeds are partly fixed; it is never part of a result",
+            "is a run of `tta variance`, which is never part of a result",
         )

@@ -329,7 +329,9 @@ def test_command_shows_a_folder_and_makes_nothing(tmp_path: Path, capsys: pytest
     [
         (["toy", "--runs", "1"], "--runs 1: of one run there is no variance; at least 2"),
         (["toy", "--sources", "weights,luck"], "--sources: 'luck' is none of weights, order, noise"),
-        (["toyy"], "toyy: there is no such file or folder"),
+        (["toyy"], "unknown workload or folder 'toyy'; did you mean 'toy'?"),
+        (["./toy"], "toy: there is no such file or folder"),
+        ([""], "the path is empty"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(
