@@ -9,7 +9,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,6 +20,7 @@ from harness.board.pages.cost_view import CostRow, cost_view, hourly, measured_u
 from harness.board.pages.energy_view import energy_view
 from harness.board.pages.time_view import run_name, table_view
 from harness.board.pages.words import spreadsheet_cell
+from harness.board.reproductions import document, tally
 from harness.energy.run_energy import RunEnergy
 from harness.findings import Group, grouped
 from harness.ruleset.model import BenchmarkRules
@@ -36,7 +37,8 @@ COLUMNS = (
     "energy_void", "energy_share_estimated", "mean_w", "idle_w", "measured_energy_j", "measured_energy_low_j",
     "measured_energy_high_j", "usd", "usd_low", "usd_high", "usd_rank_first", "usd_rank_last", "measured_usd",
     "measured_usd_low", "measured_usd_high", "usd_why_not", "price", "prices_digest", "usd_billed", "usd_as_bought",
-    "usd_electricity", "runs", "runs_reached", "why_not", "place",
+    "usd_electricity", "runs", "runs_reached", "reproduced_by", "not_reproduced_by",
+    "inconclusive_by", "own_reproductions", "digest", "repeats", "why_not", "place",
 )  # fmt: skip
 
 
@@ -65,7 +67,7 @@ def _table(board: Board, table: Table) -> dict[str, Any]:
         "benchmark": table.benchmark,
         "division": table.division,
         **_target(board.ruleset.benchmarks[table.benchmark], table.division),
-        "rows": [_row(standing, board.of(standing.row)) for standing in _standings(board, table)],
+        "rows": [_row(standing, board) for standing in _standings(board, table)],
     }
 
 
@@ -98,8 +100,9 @@ def _target(rules: BenchmarkRules, division: str) -> dict[str, Any]:
     }
 
 
-def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
+def _row(standing: _Standing, board: Board) -> dict[str, Any]:
     row = standing.row
+    entry = board.of(row)
     score = row.score
     return {
         "ranks": _pair(row.ranks),
@@ -110,7 +113,7 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "signed_by": row.signer,
         "code": row.code.record(),
         "place": entry.place,
-        "page": f"results/{entry.slug}.html",
+        "page": entry.page,
         "valid": row.is_ranked,
         "errors": row.num_errors,
         "warnings": row.num_warnings,
@@ -131,6 +134,8 @@ def _row(standing: _Standing, entry: Entry) -> dict[str, Any]:
         "price": None if entry.price is None else entry.price.id,
         "why_not": score.why_not,
         "dropped": list(score.dropped),
+        "num_beyond": score.num_beyond,
+        **_repetition(row, lambda path: {"place": path, "page": board.entries[path].page}),
         "runs": [_run(run) for run in score.runs],
         "findings": [_finding(group) for group in grouped(row.findings)],
         "files": [{"path": item.target, "sha256": item.sha256, "bytes": item.num_bytes} for item in entry.downloads],
@@ -294,18 +299,34 @@ def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
         None if standing.cost.ranks is not None else standing.cost.reason,
         None if entry.price is None else entry.price.id, _book_digest(entry),
         None if bill is None else bill.usd, None if bill is None else bill.paid_usd, row.electricity_usd,
-        len(score.runs), sum(run.seconds is not None for run in score.runs), score.why_not, entry.place,
+        len(score.runs), sum(run.seconds is not None for run in score.runs),
+        *dataclasses.astuple(tally(row.links.reproductions)),
+        *((None, None) if row.repeatable is None else (row.repeatable.digest, row.repeatable.repeats)),
+        score.why_not, entry.place,
     ]  # fmt: skip
 
 
 def row_document(row: Row) -> dict[str, Any]:
     """A row of `tta score`, without the findings, which `tta check` reports."""
-    shown = {field.name: getattr(row, field.name) for field in dataclasses.fields(row) if field.name != "findings"}
+    left_out = ("findings", "repeatable", "links")
+    shown = {field.name: getattr(row, field.name) for field in dataclasses.fields(row) if field.name not in left_out}
     shown["electricity_usd"] = None if row.electricity_usd is None else str(row.electricity_usd)
     bill = None if row.bill is None else _bill_document(row.bill)
     place = None if row.energy_place is None else dataclasses.asdict(row.energy_place)
     parts = {"score": _score_document(row.score), "bill": bill, "energy_place": place, "code": row.code.record()}
-    return {**shown, "is_valid": row.is_ranked, **parts}
+    return {**shown, "is_valid": row.is_ranked, **parts, **_repetition(row, lambda path: {"path": path})}
+
+
+def _repetition(row: Row, place: Callable[[str], dict[str, str]]) -> dict[str, Any]:
+    """What the row repeats, and what repeats it. place: where another row is found, by its path."""
+    facts = row.repeatable
+    return {
+        "digest": None if facts is None else facts.digest,
+        "repeats": None if facts is None else facts.repeats,
+        "reproduced": dataclasses.asdict(tally(row.links.reproductions)),
+        "originals": [{**place(item.path), **document(item)} for item in row.links.originals],
+        "reproductions": [{**place(item.path), **document(item)} for item in row.links.reproductions],
+    }
 
 
 def _bill_document(bill: Bill) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from harness.submission.layout import (
     BILLING_NAME,
     CLAIM_NAME,
     CODE_LIST,
-    CODE_NAME,
     MANIFEST_NAME,
     NAME_PATTERN,
     PACKAGES_LIST,
@@ -102,6 +101,11 @@ class Entry:
         if _DATE.fullmatch(self.row.submitted):
             return self.row.submitted
         return max((log.started for log in self.logs if log.started), default=None)
+
+    @property
+    def page(self) -> str:
+        """The path of its page in the site."""
+        return f"results/{self.slug}.html"
 
     @property
     def folder(self) -> str:
@@ -334,12 +338,11 @@ def _downloads(result: Result, place: str, name: str) -> Iterator[Download]:
     if path is not None and digest is not None and path.parent.absolute() != result.path.absolute():
         target = f"{root}/{parts[0]}/systems/{path.name}" if is_tree else f"{folder}/{SYSTEM_NAME}"
         yield Download(path, path.name, target, path.stat().st_size, digest)
-    code = f"{root}/{parts[0]}/benchmarks/{parts[-1]}" if is_tree and result.claim else f"{folder}/{CODE_NAME}"
     for file_name, entry in sorted(result.code.items()):
         if result.code_path is not None and entry.sha256 is not None:
-            yield Download(
-                result.code_path / file_name, file_name, f"{code}/{file_name}", entry.num_bytes, entry.sha256
-            )
+            home = f"{root}/{parts[0]}/benchmarks" if is_tree and result.claim else folder
+            target = f"{home}/{result.code_path.name}/{file_name}"
+            yield Download(result.code_path / file_name, file_name, target, entry.num_bytes, entry.sha256)
 
 
 def _relative_row(row: Row, place: str, tree: Path) -> Row:

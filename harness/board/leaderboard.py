@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from harness.base.stats import rank_intervals
+from harness.board.reproductions import Links, links
 from harness.checker import engine
 from harness.cost.price_book import PriceBook, PriceBooks, electricity_usd
 from harness.energy.plausibility import missing_devices
@@ -22,6 +23,7 @@ from harness.ruleset.model import RuleSet
 from harness.ruleset.releases import CodeVerdict, code_verdict
 from harness.scoring import cost
 from harness.scoring.cost import Bill
+from harness.scoring.repetition import Repeatable, repeatable
 from harness.scoring.score import Score, no_score
 from harness.scoring.score import score as score_runs
 from harness.submission import signature
@@ -44,6 +46,7 @@ class Row:
     electricity_usd: of a run on the submitter's own machine whose energy was measured; not part of the score's usd.
     energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
     code: whether the code that ran is that of a release.
+    repeatable: what it is compared by with a row that repeats it. links: such rows, and those that it repeats itself.
     signer: who validly signed the manifest, by the ruleset's list; None without such a signature.
     """
 
@@ -62,6 +65,8 @@ class Row:
     energy_place: Place | None = None
     signer: str | None = None
     code: CodeVerdict = CodeVerdict("unrecorded")  # noqa: RUF009  (frozen)
+    repeatable: Repeatable | None = None
+    links: Links = Links()  # noqa: RUF009  (frozen)
 
     @property
     def is_ranked(self) -> bool:
@@ -114,6 +119,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         electricity_usd=None if price is None else electricity_usd(price, score.energy_j, score.energy_source),
         signer=signature.verdict(result, ruleset.allowed_signers, ruleset.version).signer,
         code=code_verdict(result, ruleset.releases),
+        repeatable=repeatable(result, score.runs, ruleset.benchmarks.get(result.benchmark or "")),
     )
 
 
@@ -161,9 +167,13 @@ def _logged(result: Result, name: str) -> str | None:
 
 
 def leaderboard(ruleset: str, ruleset_digest: str, rows: Sequence[Row]) -> Leaderboard:
-    """The rows in tables, by score, each with the ranks that it may have; invalid rows come last and have none."""
+    """The rows in tables, by score, each with the ranks that it may have; invalid rows come last and have none.
+
+    Each row also gets its links with the others, those in other tables included.
+    """
     tables: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
+    linked = [replace(row, links=found) for row, found in zip(rows, links(rows), strict=True)]
+    for row in linked:
         tables.setdefault((row.score.benchmark, row.score.division), []).append(row)
     return Leaderboard(
         ruleset,

@@ -7,13 +7,15 @@ from pathlib import PurePath
 from harness.base.text_table import aligned
 from harness.board.leaderboard import Leaderboard, Row, Table
 from harness.board.pages.words import plural, rank_words, resumed_words
+from harness.board.reproductions import notes as repetition_notes
+from harness.board.reproductions import tally
 from harness.energy.score import ScoreEnergy
 from harness.errors import printable
 from harness.scoring.cost import Bill
 
 _HEADER = (
     "rank", "submitter", "system", "score", "95 % interval", "measured", "95 % interval", "samples", "energy", "cost",
-    "runs", "errors",
+    "runs", "reproduced", "errors",
 )  # fmt: skip
 _LEFT = frozenset({1, 2})
 SCORE = (
@@ -59,6 +61,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         _energy(score.energy),
         "-" if score.usd is None else f"{score.usd} USD",
         f"{reached}/{len(score.runs)}",
+        ", ".join(tally(row.links.reproductions).words) or "-",
         str(row.num_errors),
     )
 
@@ -125,6 +128,10 @@ def _notes(row: Row) -> list[str]:
         notes.append(
             f"scored with its own {score.scored_samples:,.0f} samples: it needs significantly more than the reference"
         )
+    if score.num_beyond:
+        num_scored = len(score.runs) - score.num_beyond
+        notes.append(f"a reproduction: scored by the first {num_scored} of its {len(score.runs)} runs")
+    notes += repetition_notes(row, row.links)
     notes += [
         f"{PurePath(run.path).name}: {resumed_words(run.num_resumed, run.away_s)}"
         for run in score.runs

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from harness.board import leaderboard
+from harness.board.reproductions import notes
 from harness.board.text import rank_text
 from harness.checker import engine, registry
 from harness.checker.report import text
@@ -90,23 +91,24 @@ def run(request: Request, today: date) -> ExitStatus:
         raise UsageError(f"{request.result}: is not a folder that `tta run` wrote")
     result = read_result(request.result)
     claim = _claim(request, result, today)
+    paths = pack.pack_paths(claim, result.repeats)
     with pack.packed(request.tree, result, claim) as staging:
         if request.sign is not None:
-            signature.sign(staging / pack.pack_paths(claim).result / MANIFEST_NAME, request.sign)
-        staged = read_result(staging / pack.pack_paths(claim).result)
+            signature.sign(staging / paths.result / MANIFEST_NAME, request.sign)
+        staged = read_result(staging / paths.result)
         findings = engine.judge(staged, ruleset, registry.checks().values(), today)
         print(text.findings_text(findings).replace(f"{staging}/", ""))
         if not engine.is_valid(findings):
             print("not valid under these rules; nothing was placed", file=sys.stderr)
             return ExitStatus.FINDINGS
-        pack.refuse_existing(request.tree, claim)  # otherwise it would be ranked against itself
+        pack.refuse_existing(request.tree, paths)  # otherwise it would be ranked against itself
         if request.sign is not None:
             print(signature.verdict(staged, ruleset.allowed_signers, ruleset.version).sentence)
-        print(_rank_line(request.tree, staged, ruleset, today))
+        print(_standing(request.tree, staged, ruleset, today))
         if request.is_dry:
-            print(f"dry run: it would be placed at {request.tree / pack.pack_paths(claim).result}", file=sys.stderr)
+            print(f"dry run: it would be placed at {request.tree / paths.result}", file=sys.stderr)
             return ExitStatus.OK
-        place = pack.add_to_tree(request.tree, staging, claim)
+        place = pack.add_to_tree(request.tree, staging, paths)
     print(f"placed at {place}")
     return ExitStatus.OK
 
@@ -167,8 +169,8 @@ def _category(status: object) -> str:
     )
 
 
-def _rank_line(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:
-    """Where the result would rank among those in the tree."""
+def _standing(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:
+    """Where the result would rank among those in the tree, and what it says of the one that it repeats."""
     checks = list(registry.checks().values())
     mine = leaderboard.row(staged, ruleset, checks, ruleset.prices, today)
     rows = [mine]
@@ -185,12 +187,15 @@ def _rank_line(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str
         if other.benchmark == staged.benchmark:
             rows.append(leaderboard.row(other, ruleset, checks, ruleset.prices, today))
     board = leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
+    lines = [f"not ranked: {mine.score.why_not or 'no score'}"]
     for table in board.tables:
         for row in table.rows:
             if row.path == mine.path and row.ranks is not None:
                 num_ranked = sum(other.ranks is not None for other in table.rows)
-                return (
+                lines[0] = (
                     f"{table.benchmark}, {table.division}: score {row.score.seconds:.3f} s, measured "
                     f"{row.score.measured_seconds:.3f} s; rank {rank_text(row.ranks)} of {num_ranked}"
                 )
-    return f"not ranked: {mine.score.why_not or 'no score'}"
+            if row.path == mine.path:
+                lines += map(printable, notes(row, row.links))
+    return "\n".join(lines)

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.base.values import is_whole, mapping_or_empty
+from harness.base.values import mapping_or_empty
 from harness.errors import SubmissionError, UsageError, printable, unknown_name
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, RuleSet
-from harness.scoring.convergence import Reference, reference_at
+from harness.scoring.convergence import Reference
 from harness.scoring.non_inferiority import Scatter
+from harness.scoring.repetition import batch_size_of, difference, recipe_of, reference_of, scatter_of
 from harness.scoring.run_result import RunResult, run_result
 from harness.submission.result import Result, find_results, read_result, require_runs
 from harness.workload import ExecutionValue, HyperparameterValue
-
-CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +69,7 @@ class Claim:
     @property
     def scatter(self) -> Scatter | None:
         """That of the reference's samples to target; None where there is no reference."""
-        if isinstance(self.reference, str):
-            return None
-        return Scatter(self.reference.variance, self.reference.num_runs - 1)
+        return scatter_of(self.reference)
 
     @property
     def mean_samples(self) -> float | None:
@@ -105,27 +102,14 @@ def read_claim(path: Path, ruleset: RuleSet) -> Claim:
         what = unknown_name(f"benchmark of ruleset {ruleset.version}", printable(name), ruleset.benchmarks)
         raise UsageError(f"{printable(path)}: {what}")
     rules = ruleset.benchmarks[name]
+    recipe = recipe_of(result.runs[0])
     for log in result.runs:
-        _refuse_unlike(log, result.runs[0])
-    size = mapping_or_empty(result.runs[0].field(keys.TTA_CONFIG, "hyperparameters")).get("global_batch_size")
-    if not is_whole(size) or size < 1:
-        raise SubmissionError(f"{result.runs[0].path}: {keys.TTA_CONFIG} names no global_batch_size")
-    division = result.runs[0].value(keys.SUBMISSION_DIVISION)
-    reference: Reference | str = "the reference runs are of the closed division"
-    if division == CLOSED:
-        reference = reference_at(rules.reference_convergence, size)
+        if (unlike := difference(recipe, recipe_of(log))) is not None:
+            name = result.runs[0].path.name
+            raise SubmissionError(f"{log.path}: {unlike} as in {name}: these runs are not a result")
+    size = batch_size_of(recipe)
+    if size is None:
+        raise SubmissionError(f"{result.runs[0].path}: {keys.TTA_CONFIG} names no {keys.GLOBAL_BATCH_SIZE}")
+    reference = reference_of(rules, recipe["division"], size)
     runs = tuple(run_result(log, rules, timing=ruleset.timing) for log in result.runs)
     return Claim(str(path), result.runs_digest, result, rules, runs, reference)
-
-
-def _refuse_unlike(log: RunLog, first: RunLog) -> None:
-    for what, own, other in (
-        ("benchmark", log.value(keys.SUBMISSION_BENCHMARK), first.value(keys.SUBMISSION_BENCHMARK)),
-        ("division", log.value(keys.SUBMISSION_DIVISION), first.value(keys.SUBMISSION_DIVISION)),
-        *(
-            (name, log.field(keys.TTA_CONFIG, name), first.field(keys.TTA_CONFIG, name))
-            for name in ("hyperparameters", "precision", "module")
-        ),
-    ):
-        if own != other:
-            raise SubmissionError(f"{log.path}: has another {what} than {first.path.name}: these runs are not a result")

@@ -35,6 +35,7 @@ from harness.run.benchmark import Request, shared_plan
 from harness.run.plan import Plan
 from harness.run.recompute import Recomputation
 from harness.scoring.run_result import RunResult, run_result
+from harness.submission.layout import result_name
 from harness.submission.result import Result, read_result
 from harness.workload import EXECUTION
 
@@ -207,4 +208,4 @@ def name_of_folder(claim: Claim, what: str = "again") -> str:
 
     what: "again" for whole runs, "screened" for halves.
     """
-    return f"{claim.rules.name}-{what}-{claim.digest[:12]}"
+    return result_name(claim.rules.name, claim.digest, what)

@@ -11,12 +11,12 @@ from harness.errors import printable
 from harness.reproduction import replays
 from harness.reproduction.claim import Claim
 from harness.reproduction.identity import Identity
-from harness.reproduction.prospect import Prospect
 from harness.reproduction.replays import Comparison
 from harness.reproduction.reproduction import SUSPICIOUS, Outlook, Reproduction, Terms, contradictions
 from harness.reproduction.screening import Screening
 from harness.run.forecast import duration
 from harness.scoring.non_inferiority import Verdict, at_any_time
+from harness.scoring.prospect import Prospect
 from harness.scoring.run_result import RunResult
 from harness.submission.predictions import COMPUTED
 

@@ -8,20 +8,19 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from harness.base.stats import variance
 from harness.cost.money import cost_usd
 from harness.errors import UsageError
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.reproduction.claim import Claim
 from harness.reproduction.identity import Identity
-from harness.reproduction.prospect import Prospect, prospect
 from harness.reproduction.replays import Comparison
 from harness.scoring.non_inferiority import LOOKS, Status, Verdict, judge, tolerance_of, too_alike
+from harness.scoring.prospect import Prospect, prospect
+from harness.scoring.repetition import judge_seconds, overall
 from harness.scoring.run_result import RunResult
 from harness.submission.predictions import Recomputed, contradiction
 
-PACE_TOLERANCE, PACE_MIN_RUNS = 0.03, 3
 SUSPICIOUS = 0.05  # probability that honest runs are as alike as the claimed, below which the report says so
 
 
@@ -91,9 +90,7 @@ class Reproduction:
     def status(self) -> Status:
         """The verdict on the claim: what is shown to be slower on the same system is not reproduced, whatever its
         samples."""
-        if self.pace is not None and self.verdict.status == "reproduced" and self.pace.status == "not reproduced":
-            return self.pace.status
-        return self.verdict.status
+        return overall(self.verdict, self.pace)
 
 
 def terms_of(claim: Claim, tolerance: float | None, num_runs: int | None) -> Terms:
@@ -162,8 +159,10 @@ def judged(
         folder=folder,
         new=tuple(new),
         verdict=verdict,
-        pace=_timed(_paces(claim.runs), _paces(seen), None) if identity.is_same_system else None,
-        seconds=_timed(_seconds(claim.runs), _seconds(seen), terms.tolerance) if identity.is_same_system else None,
+        pace=judge_seconds(_paces(claim.runs), _paces(seen), None) if identity.is_same_system else None,
+        seconds=judge_seconds(_seconds(claim.runs), _seconds(seen), terms.tolerance)
+        if identity.is_same_system
+        else None,
         replay=replay,
         recomputed=recomputed,
         alike=None if claim.scatter is None else too_alike(claim.samples, claim.scatter),
@@ -185,15 +184,3 @@ def _paces(runs: Sequence[RunResult]) -> list[float]:
 
 def _seconds(runs: Sequence[RunResult]) -> list[float]:
     return [run.seconds for run in runs if run.seconds is not None]
-
-
-def _timed(then: Sequence[float], now: Sequence[float], tolerance: float | None) -> Verdict | None:
-    """The verdict on seconds, whose scatter only the new runs tell: at a single look.
-
-    tolerance: None: three times that scatter, and `PACE_TOLERANCE` at least.
-    """
-    if len(now) < PACE_MIN_RUNS or not then:
-        return None
-    if tolerance is None:
-        tolerance = max(PACE_TOLERANCE, 3 * math.sqrt(variance([math.log(value) for value in now])))
-    return judge(then, now, None, tolerance, (len(now),))

@@ -25,6 +25,7 @@ from harness.energy.run_energy import EnergySource
 from harness.energy.score import ScoreEnergy, score_energy
 from harness.errors import InputError
 from harness.log import keys
+from harness.log.repeated import scored
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring.convergence import Verdict, judge_convergence
@@ -46,7 +47,8 @@ class Score:
     measured_seconds, measured_interval: olympic mean of the times of the runs, as they were measured.
     fixed_s: mean of the seconds that do not grow with the samples. pace_s: seconds per sample, geometric mean of the
         runs. scored_samples: what it is multiplied by. None where the score is the measured time.
-    runs: all runs; dropped: indices into runs of those left out of the olympic mean.
+    runs: all runs; dropped: indices into runs of those left out of the olympic mean. num_beyond: the last runs of a
+        reproduction, as many as are more than the rules require: the score is that of the runs before them.
     samples: trimmed mean of the samples to target.
     energy: in proportion to the time: of the runs that reached the target, each scaled to `scored_samples`; of the
         averaged runs as measured where the score is the measured time. None where none of them was metered.
@@ -75,6 +77,7 @@ class Score:
     fixed_s: float | None = None
     pace_s: float | None = None
     scored_samples: float | None = None
+    num_beyond: int = 0
 
     @property
     def energy_j(self) -> float | None:
@@ -94,10 +97,13 @@ class Score:
 
     @property
     def left_out(self) -> tuple[int, ...]:
-        """Indices into runs of those that do not count: the extremes of an olympic mean, runs without a pace."""
+        """Indices into runs of those that do not count: the extremes of an olympic mean, runs without a pace, and those
+        beyond the ones that are scored."""
+        num_scored = len(self.runs) - self.num_beyond
+        beyond = range(num_scored, len(self.runs))
         if self.scored_samples is None:
-            return self.dropped
-        return tuple(index for index, run in enumerate(self.runs) if run.pace_s is None)
+            return (*self.dropped, *beyond)
+        return (*(index for index, run in enumerate(self.runs[:num_scored]) if run.pace_s is None), *beyond)
 
     def seconds_of(self, run: RunResult) -> float | None:
         """What one run contributes: its time as it would be with `scored_samples`; None if it missed the target."""
@@ -131,7 +137,10 @@ def score(
     limits: EnergyLimits | None = None,
     num_nodes: int | None = None,
 ) -> Score:
-    """The score of the result whose runs are `logs`; a log that cannot be interpreted prevents it, see `why_not`."""
+    """The score of the result whose runs are `logs`; a log that cannot be interpreted prevents it, see `why_not`.
+
+    logs: by number; of a reproduction that has more than the rules require, the first are scored.
+    """
     runs, unreadable = [], []
     for log in logs:
         try:
@@ -142,7 +151,9 @@ def score(
         return no_score(rules.name, division, tuple(runs), unreadable[0])
     sizes = [log.value(keys.GLOBAL_BATCH_SIZE) for log in logs]
     batch_size = sizes[0] if sizes and is_whole(sizes[0]) and all(size == sizes[0] for size in sizes) else None
-    return score_runs(runs, rules, division, batch_size, usd_per_hour, limits)
+    num_scored = len(scored(logs, rules.required_runs(division)))
+    found = score_runs(runs[:num_scored], rules, division, batch_size, usd_per_hour, limits)
+    return replace(found, runs=tuple(runs), num_beyond=len(runs) - num_scored)
 
 
 def score_runs(

@@ -7,6 +7,8 @@
                                              unfinished/result_<k>.<time>.txt
     <submitter>/benchmarks/<benchmark>/<module>.py
 
+A reproduction is in <benchmark>-again-<first 12 digits of what it repeats>, next to the submitter's own result.
+
 MLPerf permits result_<anything>.txt; `tta` writes result_<k>.txt. The names of power logs are in
 `harness.log.power_files`.
 """
@@ -38,6 +40,11 @@ UNFINISHED_PATTERN = re.compile(rf"{UNFINISHED}/result_(0|[1-9][0-9]{{0,3}})\.[0
 LOG_PATTERN = re.compile(r"result_[^/\n]+\.txt")  # directly in the result's folder; a deeper file is not a log
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
 MODULE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\.py")
+
+
+def result_name(benchmark: str, repeats: str | None, what: str = "again") -> str:
+    """Return the name of a result's folder. repeats: the digest of the result that it repeats; None: of none."""
+    return benchmark if repeats is None else f"{benchmark}-{what}-{repeats[:12]}"
 
 
 def is_result_place(folder: Path) -> bool:

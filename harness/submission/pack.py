@@ -29,6 +29,7 @@ from harness.submission.layout import (
     RESULTS,
     SYSTEMS,
     UNFINISHED_PATTERN,
+    result_name,
 )
 from harness.submission.predictions import PREDICTIONS_PATTERN
 from harness.submission.result import Result
@@ -45,8 +46,10 @@ class PackPaths:
     code: Path
 
 
-def pack_paths(claim: Claim) -> PackPaths:
+def pack_paths(claim: Claim, repeats: str | None = None) -> PackPaths:
     """Return the places of the result, the system description and the module in the submitter's folder.
+
+    repeats: the digest of the result that this one repeats; None: of none.
 
     Raises:
         UsageError: a name in the claim cannot be the name of a folder.
@@ -59,7 +62,7 @@ def pack_paths(claim: Claim) -> PackPaths:
             )
     submitter = Path(claim.submitter)
     return PackPaths(
-        submitter / RESULTS / claim.system / claim.benchmark,
+        submitter / RESULTS / claim.system / result_name(claim.benchmark, repeats),
         submitter / SYSTEMS / f"{claim.system}.json",
         submitter / BENCHMARKS / claim.benchmark,
     )
@@ -91,7 +94,7 @@ def packed(tree: Path, result: Result, claim: Claim) -> Iterator[Path]:
 
 
 def _fill(staging: Path, result: Result, claim: Claim) -> None:
-    paths = pack_paths(claim)
+    paths = pack_paths(claim, result.repeats)
     folder = staging / paths.result
     folder.mkdir(parents=True)
     files: dict[str, FileEntry] = {}
@@ -137,9 +140,9 @@ def _fill_others(folder: Path, result: Result, files: dict[str, FileEntry]) -> N
         files[name] = entry
 
 
-def refuse_existing(tree: Path, claim: Claim) -> None:
-    """Raise OutputError if the tree has a result in the claim's place already."""
-    target = tree / pack_paths(claim).result
+def refuse_existing(tree: Path, paths: PackPaths) -> None:
+    """Raise OutputError if the tree has a result in this place already."""
+    target = tree / paths.result
     if target.exists() or target.is_symlink():
         raise _exists(target)
 
@@ -151,18 +154,17 @@ def _exists(target: Path) -> OutputError:
     )
 
 
-def add_to_tree(tree: Path, staging: Path, claim: Claim) -> Path:
+def add_to_tree(tree: Path, staging: Path, paths: PackPaths) -> Path:
     """Move a packed submission to its place in the tree, and return that place.
 
     Raises:
         OutputError: there is a result already, or another system description or module of the same name.
     """
-    paths = pack_paths(claim)
     target = tree / paths.result
     shared = [paths.system, *sorted(path.relative_to(staging) for path in (staging / paths.code).glob("*.py"))]
     _sync(staging)
     try:
-        refuse_existing(tree, claim)
+        refuse_existing(tree, paths)
         target.parent.mkdir(parents=True, exist_ok=True)
         added: list[Path] = []
         try:
@@ -173,9 +175,9 @@ def add_to_tree(tree: Path, staging: Path, claim: Claim) -> Path:
             (staging / paths.result).rename(target)  # fails if another submission was faster: its folder is not empty
         except (OSError, OutputError):
             # The faster one may rely on the system description or the module that was added here for both.
-            users = {paths.system: f"{claim.system}/*"}
+            users = {paths.system: f"{paths.system.stem}/*"}
             for part in added:
-                if not any((tree / paths.result.parents[1]).glob(users.get(part, f"*/{claim.benchmark}"))):
+                if not any((tree / paths.result.parents[1]).glob(users.get(part, f"*/{paths.code.name}*"))):
                     (tree / part).unlink()
             raise
     except OSError as error:

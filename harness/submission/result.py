@@ -27,6 +27,7 @@ from harness.errors import LogError, SubmissionError, printable
 from harness.findings import LogPlace
 from harness.log import keys, power_files, run_log
 from harness.log.events import TOKEN
+from harness.log.repeated import repeated
 from harness.log.run_log import RunLog
 from harness.submission.claim import Claim, Envelope, FileEntry, Unreadable, read_claim, read_envelope, read_manifest
 from harness.submission.layout import (
@@ -90,6 +91,14 @@ class Result:
     def runs_digest(self) -> str:
         """SHA-256 of the sorted digests of the logs, a line each: names a result, wherever its folder is."""
         return hashlib.sha256("".join(sorted(f"{log.sha256}\n" for log in self.runs)).encode()).hexdigest()
+
+    @property
+    def repeats(self) -> str | None:
+        """The digest of the result that all runs say alike that they repeat; None where there is none."""
+        try:
+            return repeated(self.runs)
+        except ValueError:
+            return None
 
     @property
     def benchmark(self) -> str | None:

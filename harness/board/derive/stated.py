@@ -30,6 +30,8 @@ THROUGHPUT = (0.01, 0.0)  # as TIM010
 EXACT = (1e-9, 1e-9)
 RULES_OF_BOARD = ("ruleset", "ruleset_digest", "prices_digest")  # fields of a board's data, next to its tables
 _NOTHING = "nothing"
+# What depends on the other results of a tree: ranks, and the reproductions among them.
+_OF_TREE = re.compile(r"board\.(((cost|energy)\.)?ranks\[[01]\]|(reproduced|reproductions|originals)[.\[].*)")
 _LOCATION = re.compile(r".*\.(place|page|path|submitter|system)")  # depend on the tree's place or identify the row
 _STATED = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:\s*['\"]?(-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)['\"]?\s*")
 
@@ -181,13 +183,18 @@ def against_board(
     derived = dict(numbers(board, "board"))
     found = []
     for name, value in numbers(stated, "board"):
-        is_rank = re.fullmatch(r"board\.((cost|energy)\.)?ranks\[[01]\]", name) is not None
-        other = None if is_rank and not is_tree_given else derived.get(name)
-        why = "a rank needs the tree: --tree" if is_rank else "nothing of this name is derived"
+        is_of_tree = _OF_TREE.fullmatch(name) is not None
+        other = None if is_of_tree and not is_tree_given else derived.get(name)
+        what = "a rank" if "ranks[" in name else "a reproduction"
+        why = f"{what} needs the tree: --tree" if is_of_tree else "nothing of this name is derived"
         found.append(Stated(name, float(value), None if other is None else float(other), str(path), None, why=why))
     missing = sorted(set(derived) - dict(numbers(stated, "board")).keys())
     found += [Stated(name, _NOTHING, str(derived[name]), str(path), None) for name in missing]
-    return [*found, *_compared_words(dict(_words(stated, "board")), dict(_words(board, "board")), str(path))]
+    words, own = (
+        {name: text for name, text in _words(document, "board") if is_tree_given or not _OF_TREE.fullmatch(name)}
+        for document in (stated, board)
+    )
+    return [*found, *_compared_words(words, own, str(path))]
 
 
 def _compared_words(stated: Mapping[str, str], derived: Mapping[str, str], path: str) -> Iterator[Stated]:
@@ -211,16 +218,24 @@ def _words(document: object, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _row(tables: list[Any], subject: Subject) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The table of the result's benchmark and division, and its row, found by submitter and system."""
+    """The table of the result's benchmark and division, and its row, found by submitter and system.
+
+    Of several, which a reproduction and its submitter's own result are, the one with these logs, else the first.
+    """
     row = subject.row
+    digest = None if row.repeatable is None else row.repeatable.digest
     for table in tables:
         wanted = {"benchmark": row.score.benchmark, "division": row.score.division}
         if not isinstance(table, dict) or any(table.get(name) != value for name, value in wanted.items()):
             continue
         rows = table.get("rows")
-        for item in rows if isinstance(rows, list) else ():
-            if isinstance(item, dict) and (item.get("submitter"), item.get("system")) == (row.submitter, row.system):
-                return table, item
+        found = [
+            item
+            for item in (rows if isinstance(rows, list) else ())
+            if isinstance(item, dict) and (item.get("submitter"), item.get("system")) == (row.submitter, row.system)
+        ]
+        if found:
+            return table, next((item for item in found if item.get("digest") == digest), found[0])
     return {}, None
 
 

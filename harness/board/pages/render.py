@@ -294,7 +294,7 @@ def _result_page(render: Renderer, board: Board, entry: Entry, aspects: Aspects)
     curves, has_power = quality_chart(entry, series, rules)
     return render(
         "result.html",
-        f"results/{entry.slug}.html",
+        entry.page,
         entry=entry,
         view=view,
         unit=alone.unit,

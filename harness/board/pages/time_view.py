@@ -27,6 +27,7 @@ from harness.board.charts.scales import Label
 from harness.board.index import Board, Entry
 from harness.board.leaderboard import Row, Table
 from harness.board.pages.words import JOULES, SECONDS, TO, Unit, in_unit, plural, shown, significant, slug, unit_for
+from harness.board.reproductions import Tally, tally
 from harness.energy.score import ScoreEnergy
 from harness.findings import Finding
 from harness.ruleset.model import BenchmarkRules
@@ -60,7 +61,7 @@ class RowView:
     kind: "valid", "invalid" or "unscored". counts: its errors and warnings in words; empty if there are none.
     reason: why it is not ranked; None where it is. time: the score; measured: the time as measured.
     energy_group: energies are sorted within a group only; None where the energy may not be compared at all.
-    facts: what the page's filters choose by.
+    facts: what the page's filters choose by. tally: of its reproductions; is_reproduction: it repeats another result.
     """
 
     row: Row
@@ -82,6 +83,8 @@ class RowView:
     missed: int
     energy_group: str | None
     facts: Mapping[str, str]
+    tally: Tally
+    is_reproduction: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Marku
     return RowView(
         row=row,
         entry=entry,
-        href=f"results/{entry.slug}.html",
+        href=entry.page,
         kind=kind,
         verdict=verdict,
         counts=counts,
@@ -151,6 +154,8 @@ def _row_view(board: Board, row: Row, unit: Unit, energy_unit: Unit, plot: Marku
         missed=sum(run.seconds is None for run in score.runs),
         energy_group=energy_group(score.energy),
         facts=facts_of(row, entry),
+        tally=tally(row.links.reproductions),
+        is_reproduction=row.repeatable is not None and row.repeatable.repeats is not None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.log import keys
+from harness.log.repeated import scored
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring import timeline
 from harness.scoring.convergence import Verdict, judge_convergence
@@ -12,7 +13,8 @@ from harness.submission.result import Result
 def verdict_of(result: Result, rules: BenchmarkRules) -> Verdict | None:
     """The samples to target of a closed result against the reference.
 
-    None for a single log, for the open division, and if the runs do not have one batch size (HYP008).
+    Of a reproduction, those of the runs by which it is scored. None for a single log, for the open division, and if the
+    runs do not have one batch size (HYP008).
     """
     sizes = {timeline.batch_size(log) for log in result.runs}
     is_open = any(log.value(keys.SUBMISSION_DIVISION) == "open" for log in result.runs)
@@ -20,7 +22,8 @@ def verdict_of(result: Result, rules: BenchmarkRules) -> Verdict | None:
         return None
     batch_size = sizes.pop()
     assert batch_size is not None
-    samples = [timeline.samples_to_target(log, rules) for log in result.runs]
+    runs = scored(result.runs, rules.required_runs("closed"))
+    samples = [timeline.samples_to_target(log, rules) for log in runs]
     return judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
 
 

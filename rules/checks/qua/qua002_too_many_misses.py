@@ -2,7 +2,8 @@
 
 ## What it does
 Counts the runs that did not reach their target, including those that cannot be read, and compares the count with
-`drop`.
+`drop`. In a reproduction (`tta_reproduces` in its logs) misses are part of its verdict and no fault of its own; with
+too many of them it has no score.
 
 ## Why it matters
 A run that missed counts as slower than any other in the measured time; if it cannot be left out there, the result has
@@ -33,7 +34,7 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if rules is None or result.kind == "log":
+    if rules is None or result.kind == "log" or result.repeats is not None:
         return
     missed = [log.path.name for log in result.runs if timeline.deciding(log, rules) is None]
     missed += [part.path.name for part in result.unreadable if RESULT_PATTERN.fullmatch(part.path.name)]

@@ -20,30 +20,21 @@ docs/explanation/reproduction.md, "A reproduction is a result".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from harness.errors import printable
 from harness.findings import Fault
 from harness.log import keys
+from harness.log.repeated import repeated
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.submission.result import Result
 
 SCOPE = "result"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    stated = [(log, log.field(keys.TTA_REPRODUCES, "digest")) for log in result.runs]
-    for log, digest in stated:
-        if log.first(keys.TTA_REPRODUCES) is not None and not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
-            line, shown = log.line_of(keys.TTA_REPRODUCES), printable(digest, 60)
-            yield Fault(str(log.path), line, f"repeats {shown!r}, which is not the digest of a result")
-            return
-    for log, digest in stated[1:]:
-        first, other = stated[0]
-        if digest != other:
-            repeats, before = (printable(item, 60)[:12] if item is not None else "nothing" for item in (digest, other))
-            message = f"repeats {repeats}, and {first.path.name} {before}: these runs do not belong together"
-            yield Fault(str(log.path), log.line_of(keys.TTA_REPRODUCES), message)
+    for log in result.runs:
+        try:
+            repeated((result.runs[0], log))
+        except ValueError as error:
+            yield Fault(str(log.path), log.line_of(keys.TTA_REPRODUCES), str(error))
             return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
+from harness.scoring.non_inferiority import LOOKS
 from harness.submission.layout import RESULT_PATTERN
 from harness.submission.result import Result
 
@@ -17,6 +20,12 @@ def num_runs(result: Result) -> int:
 def required_runs(result: Result, rules: BenchmarkRules) -> int:
     """The number of runs that a result must have in the division that its logs name."""
     return rules.required_runs(next((log.value(keys.SUBMISSION_DIVISION) for log in result.runs), None))
+
+
+def permitted_runs(result: Result, rules: BenchmarkRules) -> tuple[int, float]:
+    """The least and the largest number of runs that a result may have: of a reproduction, from its first look on."""
+    required = required_runs(result, rules)
+    return (min(LOOKS[0], required), math.inf) if result.repeats is not None else (required, required)
 
 
 def is_copy(log: RunLog, other: RunLog) -> bool:

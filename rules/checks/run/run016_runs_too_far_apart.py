@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.findings import Fault
+from harness.log.repeated import scored
 from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring import timeline
 from harness.submission.result import Result
@@ -32,12 +33,15 @@ FACTOR = 4.0
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    if rules is None or len(result.runs) != required_runs(result, rules):
+    if rules is None:
+        return
+    runs = scored(result.runs, required_runs(result, rules))
+    if len(runs) != required_runs(result, rules):
         return  # it is not known which runs are averaged
-    reached = [log for log in result.runs if timeline.deciding(log, rules) is not None]
+    reached = [log for log in runs if timeline.deciding(log, rules) is not None]
     times_s = sorted(seconds for log in reached if (seconds := timeline.run_s(log)) is not None)
     # A run that missed the target counts as the slowest.
-    kept = times_s[rules.drop : len(result.runs) - rules.drop]
+    kept = times_s[rules.drop : len(runs) - rules.drop]
     if not kept:
         return
     shortest_s, longest_s = kept[0], kept[-1]

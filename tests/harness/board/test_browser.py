@@ -14,6 +14,7 @@ from harness.board.pages.round_render import compare_path, render_round_pages
 from harness.board.rounds import RoundBoard
 from harness.board.site import publish, write_site
 from tests import fabricate
+from tests.harness.board.reproduced import reproduced_tree
 from tests.harness.board.test_index import SKU, board_of, energy_tree, rich_tree, submit
 from tests.harness.board.test_round_render import of_two_axes, two_rounds
 from tests.rounds import rounds_of
@@ -50,6 +51,14 @@ def metered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site whose results are metered and priced in every way."""
     folder = tmp_path_factory.mktemp("metered")
     write_site(board_of(energy_tree(folder / "tree")), folder / "site", folder / "tree")
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of results that repeat each other."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    write_site(board_of(reproduced_tree(folder / "tree")), folder / "site", folder / "tree")
     return folder / "site"
 
 
@@ -120,12 +129,15 @@ def _note_failure(seen: list[str], url: str, failure: str | None) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_fits_and_is_quiet(site: Path, metered: Path, of_rounds: Path, browser: Browser, width: int) -> None:
+def test_every_page_fits_and_is_quiet(
+    site: Path, metered: Path, reproduced: Path, of_rounds: Path, browser: Browser, width: int
+) -> None:
     """No console messages, no network requests, no horizontal scrolling; the style sheet is applied."""
     page = browser.new_page(viewport={"width": width, "height": 900})
     seen = _watched(page)
 
     own = [*site.rglob("*.html"), *metered.glob("[!r]*/*.html"), *metered.glob("results/*.html")]
+    own += [*reproduced.glob("*.html"), *reproduced.glob("[br]e*/*.html")]  # benchmarks/ and results/
     for path in sorted([*own, *of_rounds.glob("[!r]*/*.html"), *of_rounds.glob("r[!u]*/*.html")]):
         page.goto(path.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
@@ -357,13 +369,14 @@ def test_on_a_phone_the_first_row_is_visible(many: tuple[Board, Path], browser: 
 
 @pytest.mark.parametrize("width", [390, 1260])
 def test_axe_finds_nothing(
-    many: tuple[Board, Path], metered: Path, of_rounds: Path, browser: Browser, width: int
+    many: tuple[Board, Path], metered: Path, reproduced: Path, of_rounds: Path, browser: Browser, width: int
 ) -> None:
     """No violation of axe-core's rules for accessibility on any kind of page, light or dark."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     names = ["index", "rules/index", "rules/tst001", "rules/benchmark-toy_mini", "results/elm--system-02--toy_mini"]
     names += [f"benchmarks/toy_mini{part}" for part in ("", "--energy", "--cost", "--compare")]
     pages = [many[1] / f"{name}.html" for name in names] + [metered / "results" / "acme--wall-a--toy_mini.html"]
+    pages += [reproduced / "index.html", reproduced / "results" / "acme--box1--toy_mini.html"]
     names = ["index", "rules/index", "submitters/index", "submitters/toymaker", "rounds/5.1", "benchmarks/retinanet"]
     pages += [of_rounds / f"{name}.html" for name in (*names, "benchmarks/retinanet--5.1")]
     pages += [next(of_rounds.glob(f"results/5.1--{name}--*.html")) for name in ("toymaker", "wrong")]

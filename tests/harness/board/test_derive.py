@@ -30,6 +30,7 @@ from harness.scoring.summary import summarise
 from harness.submission import result as results
 from tests import fabricate
 from tests.fabricate import Step, find
+from tests.harness.board.reproduced import reproduced_tree
 from tests.harness.board.test_index import board_of, energy_tree, rich_tree
 from tests.rules.box import TODAY
 from tests.rules_folder import write_ruleset
@@ -60,7 +61,7 @@ def by_name(document: Mapping[str, Any]) -> dict[str, Any]:
 def numbers_of_varied_boards(place: Path) -> list[Derived]:
     """The numbers of every result of a varied board: missed runs, bills, prices, energies, hostile names."""
     found: list[Derived] = []
-    for number, make in enumerate((rich_tree, energy_tree)):
+    for number, make in enumerate((rich_tree, energy_tree, reproduced_tree)):
         tree = make(place / str(number))
         board = board_of(tree)
         tables = json.loads(board_json(board))["tables"]

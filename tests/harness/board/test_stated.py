@@ -306,6 +306,20 @@ def test_a_rank_is_compared_where_the_tree_is_given(tmp_path: Path) -> None:
     assert alone["board.rank"] is among["board.rank"] is True
 
 
+def test_reproductions_are_compared_where_the_tree_is_given(tmp_path: Path) -> None:
+    """Alone, no other result repeats this one; what its own logs repeat is the same everywhere."""
+    stated = {"reproduced": {"own": 2}, "reproductions": [{"ratio": 1.0, "status": "reproduced"}], "repeats": "5d"}
+    tables = [{**TABLE, "rows": [{**ROW, **stated}]}]
+    derived = {"reproduced": {"own": 1}, "reproductions": [{"ratio": 1.5, "status": "inconclusive"}], "repeats": "5e"}
+    alone, among = (compared(tmp_path, tables, given, **derived) for given in (False, True))
+    names = ("board.reproduced.own", "board.reproductions[0].ratio")
+
+    assert [alone[name] for name in names] == [None, None]
+    assert "board.reproductions[0].status" not in alone
+    assert [among[name] for name in (*names, "board.reproductions[0].status")] == [False] * 3
+    assert alone["board.repeats"] is among["board.repeats"] is False
+
+
 def test_extra_and_missing_numbers_of_a_board(tmp_path: Path) -> None:
     """A number that is missing differs; one that is not derived, or a rank without the tree, cannot be compared."""
     data = json.dumps({"tables": [{**TABLE, "rows": [{**ROW, "extra": 1, "seconds": 8.0}]}]}).encode()

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from tests.fabricate import MODULE, SYSTEM, find, write_result
+from harness.submission.result import read_result
+from tests.fabricate import MODULE, SYSTEM, Step, find, write_result
+from tests.rules.box import configure, put, recount
 from tests.rules_folder import write_ruleset
 
 CLAIM = """submitter: acme
@@ -305,3 +307,28 @@ def test_score_shows_and_ranks_energy(place: Path, capsys: pytest.CaptureFixture
     assert rows["d"]["score"]["energy_j"] is None
     assert rows["a"]["score"]["energy"]["may_rank"] is True
     assert "gap" in rows["e"]["score"]["energy"]["void"]
+
+
+def test_reproduction_is_placed_next_to_the_own_result(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what it says of the original; the check and the score accept both in their places."""
+    submit(place)
+    original = read_result(place / "tree" / "acme" / "results" / "box1" / "toy_mini")
+
+    def again(index: int, steps: list[Step]) -> list[Step]:
+        configure(steps, seed=5000 + index)
+        find(steps, "tta_format").value.update(run_id=f"{index + 16:032x}", result_id="cd" * 16)
+        put(steps, Step(0.0, "tta_reproduces", {"digest": original.runs_digest}), "tta_rules")
+        recount(steps)
+        return steps
+
+    write_result(place / "again", 7, again)
+    capsys.readouterr()
+    assert submit(place, result="again") == 0
+    said = capsys.readouterr().out
+
+    assert "repeats the result of acme, on box1 (the same submitter): reproduced, ratio 1.00 [" in said
+    assert f"acme/results/box1/toy_mini-again-{original.runs_digest[:12]}\n" in said
+    assert main(["check", str(place / "tree"), "--ruleset", "v1"]) == 0
+    assert "2 valid" in capsys.readouterr().out
+    assert submit(place, result="again") == 2
+    assert "never replaces another" in capsys.readouterr().err

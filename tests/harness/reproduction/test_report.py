@@ -9,10 +9,10 @@ from decimal import Decimal
 import pytest
 
 from harness.reproduction import report
-from harness.reproduction.prospect import prospect
 from harness.reproduction.reproduction import Outlook
 from harness.reproduction.screening import Screening, screen
 from harness.scoring.non_inferiority import Scatter
+from harness.scoring.prospect import prospect
 
 OUTLOOK = Outlook(0.06, prospect(5, Scatter(0.06**2, 19), 0.1), 100.0, Decimal("3.60"))
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from harness.reproduction.prospect import Prospect, prospect
 from harness.ruleset import catalog, load
 from harness.scoring.non_inferiority import (
     LOOKS,
@@ -21,6 +20,7 @@ from harness.scoring.non_inferiority import (
     permitted_misses,
     too_alike,
 )
+from harness.scoring.prospect import Prospect, prospect
 
 # Claimed runs, cv in %: at a true ratio of 1, 1.05, 1.1, 1.15 and 1.2, the percentages of "reproduced" and "not
 # reproduced" at a tolerance of 10 %, and the mean number of runs. From a simulation in numpy, ± 1 point.

@@ -374,3 +374,33 @@ def test_which_of_equally_fast_runs_are_left_out_is_decided_by_their_energy(fold
             logs.append(log_of(place, steps, name) if power_w is None else metered(place, steps, power_w, name))
 
         assert score(logs, NO_REFERENCE, TIMING, "closed").energy_j == pytest.approx(300 * time_of(3.0))
+
+
+def test_a_reproduction_is_scored_by_its_first_runs(tmp_path: Path) -> None:
+    """Those beyond the required number are kept and count in nothing; any other result has too many."""
+
+    def slowed(index: int, steps: list[Step]) -> list[Step]:
+        return steps if index < 5 else fabricate.events(index, block_s=9.0)
+
+    def stating(index: int, steps: list[Step]) -> list[Step]:
+        found = slowed(index, steps)
+        found.insert(2, Step(0.0, "tta_reproduces", {"digest": "5d" * 32}))
+        return found
+
+    def logs(name: str, num_runs: int, change: Any) -> list[RunLog]:
+        folder = fabricate.write_result(tmp_path / name, num_runs, change)
+        return [run_log.read(folder / f"result_{index}.txt") for index in range(num_runs)]
+
+    for rules in (benchmark_rules(), NO_REFERENCE):
+        five = score(logs("five", 5, stating), rules, TIMING, "closed")
+        seven = score(logs("seven", 7, stating), rules, TIMING, "closed")
+
+        assert (seven.seconds, seven.measured_seconds, seven.dropped) == (
+            five.seconds,
+            five.measured_seconds,
+            five.dropped,
+        )
+        assert (len(seven.runs), seven.num_beyond, five.num_beyond) == (7, 2, 0)
+        assert seven.left_out == (*five.left_out, 5, 6)
+    plain = score(logs("plain", 7, slowed), benchmark_rules(), TIMING, "closed")
+    assert (plain.num_beyond, plain.why_not) == (0, "7 runs found; the rules require 5")

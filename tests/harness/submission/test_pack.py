@@ -17,7 +17,7 @@ from harness.errors import OutputError, SubmissionError, UsageError
 from harness.submission import pack
 from harness.submission.claim import Claim
 from harness.submission.result import Result, find_results, read_result
-from tests.fabricate import SYSTEM, write_result
+from tests.fabricate import MODULE, SYSTEM, Step, write_result
 
 PLACE = Path("acme/results/box1/toy_mini")
 DESCRIPTION = Path("acme/systems/box1.json")
@@ -43,7 +43,7 @@ def tree(tmp_path: Path) -> Path:
 def submit(tree: Path, result: Result, **changes: Any) -> Path:
     claim = claim_for(result, **changes)
     with pack.packed(tree, result, claim) as staging:
-        return pack.add_to_tree(tree, staging, claim)
+        return pack.add_to_tree(tree, staging, pack.pack_paths(claim, result.repeats))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -291,7 +291,7 @@ def test_of_many_submissions_of_one_place_exactly_one_wins(tree: Path, result: R
         try:
             with pack.packed(tree, result, claim) as staging:
                 gate.wait(20)
-                pack.add_to_tree(tree, staging, claim)
+                pack.add_to_tree(tree, staging, pack.pack_paths(claim))
             outcomes.append(str(number))
         except OutputError as error:
             outcomes.append("refused" if "already" in str(error) else str(error))
@@ -319,3 +319,20 @@ def test_notes_of_any_kind_are_read_back_as_they_were(tree: Path, result: Result
 
     assert placed.claim is not None
     assert placed.claim.notes == notes.replace("\udcff", "?") or placed.claim.notes == notes
+
+
+def test_reproduction_is_placed_beside_with_its_module(tree: Path, tmp_path: Path) -> None:
+    """The submitter's own result of the benchmark and the reproduction share the system and the folder of modules."""
+
+    def again(index: int, steps: list[Step]) -> list[Step]:
+        steps.insert(2, Step(0.0, "tta_reproduces", {"digest": "5d" * 32}))
+        return steps
+
+    options: dict[str, Any] = {"num_runs": 2, "division": "open", "module": MODULE}
+    own = submit(tree, read_result(write_result(tmp_path / "own", **options)), division="open")
+    found = read_result(write_result(tmp_path / "again", change=again, **options))
+    place = submit(tree, found, division="open")
+
+    assert (own.name, place) == ("toy_mini", own.with_name("toy_mini-again-5d5d5d5d5d5d"))
+    assert [path.name for path in (tree / "acme" / "benchmarks").iterdir()] == ["toy_mini"]
+    assert read_result(place).code == read_result(own).code != {}
