@@ -25,6 +25,7 @@ from harness.log.events import CHAIN_START, Event, digest_of, format_line, line_
 from harness.log.numerics import flags_of
 from harness.log.power_files import IDLE_FOLDER, POWER_FOLDER
 from harness.log.power_format import ClockOffset, MeterSpec, Sample
+from harness.log.replay import weighed
 from harness.ruleset.model import BenchmarkRules, Constraint, ReferenceConvergence, RuleSet, Timing
 from harness.run.identity import Identity
 from harness.submission.claim import FileEntry, digest_lines, manifest_text
@@ -132,7 +133,7 @@ def weights_digest(seed: int) -> str:
 def replay_record(seed: int, num_steps: int) -> dict[str, Any]:
     """The first steps of a run: its losses and digests follow from the seed."""
     digests = [hashlib.sha256(f"{seed} {step}".encode()).hexdigest() for step in range(num_steps + 1)]
-    weights = {"0": weights_digest(seed), "1": digests[1], str(num_steps): digests[num_steps]}
+    weights = {name: digests[int(name)] for name in weighed(num_steps)} | {"0": weights_digest(seed)}
     losses = [struct.pack(">d", 2.0 + seed / 1000 - step / 100).hex() for step in range(num_steps)]
     return {"steps": num_steps, "losses": losses, "batches": digests[:num_steps], "weights": weights}
 

@@ -13,6 +13,14 @@ from harness.log.run_log import RunLog
 
 _BITS = re.compile(r"[0-9a-f]{16}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+# Steps after which the weights are digested, besides the last. What rounds away in the loss of a step, such as 1 % of a
+# small weight decay, is in the weights within five.
+WEIGHED = (0, 1, 5)
+
+
+def weighed(num_steps: int) -> set[str]:
+    """Return the names of the steps after which a replay of so many steps has digests of the weights."""
+    return {str(step) for step in (*WEIGHED, num_steps) if step <= num_steps}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ def parse_replay(value: object) -> Replay:
             raise ValueError(f"{name} is not a list of {steps} items")
         if not all(isinstance(item, str) and pattern.fullmatch(item) for item in items):
             raise ValueError(f"{name} has an item that is not {pattern.pattern}")
-    wanted = {"0", "1", str(steps)}
+    wanted = weighed(steps)
     if not isinstance(weights, dict) or set(weights) != wanted or not all(map(_is_digest, weights.values())):
         raise ValueError(f"weights has not the digests after {', '.join(sorted(wanted, key=int))} steps")
     assert isinstance(bits, list)

@@ -71,7 +71,7 @@ def _differences(claim: Claim, log: RunLog, plan: Plan) -> Iterator[Difference]:
         if then != now:
             yield Difference(what, _short(then), _short(now))
     own = header[keys.TTA_CONFIG]
-    for name in ("precision", "num_devices", "hyperparameters", keys.EXECUTION_FIELD):
+    for name in ("precision", "num_devices", "module", "hyperparameters", keys.EXECUTION_FIELD):
         yield from _of_values(name, claim.config.get(name), own[name])
     yield from _of_packages(claim, log, plan)
 

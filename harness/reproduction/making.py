@@ -31,13 +31,17 @@ from harness.reproduction.screening import Screening
 from harness.reproduction.screening import screen as compare_curves
 from harness.ruleset.model import RuleSet
 from harness.run import data_cache
-from harness.run.benchmark import Request, shared_plan
+from harness.run.benchmark import Request, read_module, shared_plan
 from harness.run.plan import Plan
 from harness.run.recompute import Recomputation
 from harness.scoring.run_result import RunResult, run_result
 from harness.submission.layout import result_name
 from harness.submission.result import Result, read_result
 from harness.workload import EXECUTION
+
+# Of a claim's first steps, as many are made again: a log may state thousands, which nobody has time for.
+MAX_STEPS = 100
+REPLAY_LIMIT_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,10 @@ def prepare(claim: Claim, terms: Terms, base: Request, ruleset: RuleSet) -> Prep
         UsageError, DataError, SubmissionError: what `shared_plan` raises.
     """
     request = request_of(claim, base)
+    module, _ = read_module(request, ruleset)
     plan = shared_plan(request, ruleset, claim.rules)
+    if module is not None and request.module is not None:
+        plan = replace(plan, module=module, module_path=request.module.absolute())
     identity = compare_identity(claim, plan)
     usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(plan.system)
     outlook = outlook_of(claim, terms, identity.is_same_system, usd_per_hour)
@@ -111,7 +118,8 @@ def replay(prepared: Prepared, folder: Path) -> Comparison | None:
             continue
         if prepared.request.nodes > 1:
             return Comparison("not available", 0, why="they are made on one node")
-        rules = replace(prepared.plan.rules, replay_steps=claimed.num_steps or 1, replay_limit_s=3600.0)
+        num_steps = min(claimed.num_steps or 1, MAX_STEPS)
+        rules = replace(prepared.plan.rules, replay_steps=num_steps, replay_limit_s=REPLAY_LIMIT_S)
         plan = replace(prepared.plan, seed=seed, rules=rules)
         again = replayed(prepared.request, plan, folder / "replay.txt")
         found = compare(claimed, again, prepared.identity.may_be_equal)

@@ -17,6 +17,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from harness.log.replay import WEIGHED
 from harness.workload import Session
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ def replay(
                 observer.taken()
                 losses.append(bits(session.train_block(global_batch_size).mean_loss))
                 batches.append(together(observer.taken(), world))
-                if len(losses) == 1:
-                    weights["1"] = together(digest_of_weights(session), world)
+                if len(losses) in WEIGHED:
+                    weights[str(len(losses))] = together(digest_of_weights(session), world)
                 if max(world.gather(time.monotonic() - began_s)) > limit_s:
                     break
             weights[str(len(losses))] = together(digest_of_weights(session), world)

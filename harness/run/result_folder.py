@@ -121,6 +121,8 @@ def _describe(file: BinaryIO, folder: Path, system: Mapping[str, Any]) -> None:
 def _contents(folder: Path, plan: Plan) -> Contents:
     """Return what is in `folder`, after the runs without an end were moved to `unfinished/`; nothing is deleted.
 
+    So are those of a reproduction that a signal ended.
+
     Those with a checkpoint stay, if the rules permit that they go on. A file whose name is not that of a run, such as a
     copy, stays where it is.
     """
@@ -136,10 +138,10 @@ def _contents(folder: Path, plan: Plan) -> Contents:
         resumption = None
         if log is not None:
             _refuse_unlike(log, plan)
-            if log.first(keys.TTA_END) is not None:
+            if log.first(keys.TTA_END) is not None and not _is_made_again(log, plan):
                 done[index] = log
                 continue
-            if plan.rules.permits_resume:
+            if log.first(keys.TTA_END) is None and plan.rules.permits_resume:
                 resumption = resumption_of(log, Checkpoints.of_run(folder.absolute(), index, None))
         if resumption is None:
             aside.append(path)
@@ -158,6 +160,16 @@ def _contents(folder: Path, plan: Plan) -> Contents:
         shutil.move(path, folder / UNFINISHED / f"{path.stem}.{path.lstat().st_mtime_ns}{suffix}")
     names = [path.relative_to(folder).as_posix() for path in folder.glob(f"{UNFINISHED}/*")]
     return Contents(done, num_attempts(names), interrupted)
+
+
+def _is_made_again(log: run_log.RunLog, plan: Plan) -> bool:
+    """Whether a run that ended does not count: one of a reproduction, ended by a signal.
+
+    In a result it counts, since its submitter gains by ending what goes badly; but that somebody ended a reproduction for
+    the night says nothing of the claim. Like other attempts it is kept and counted.
+    """
+    stop = log.first(keys.RUN_STOP)
+    return plan.reproduces is not None and stop is not None and stop.metadata.get("reason") == "interrupted"
 
 
 def _refuse_unlike(log: run_log.RunLog, plan: Plan) -> None:

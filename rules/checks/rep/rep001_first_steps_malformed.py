@@ -2,7 +2,7 @@
 
 ## What it does
 Reads `tta_replay`: the number of steps, a loss of 64 bits and a digest of the batch for each, and digests of the
-weights after 0, 1 and all steps; or the name of an operation that has no deterministic form.
+weights after 0, 1, 5 and all steps; or the name of an operation that has no deterministic form.
 
 ## Why it matters
 The same steps, made again on the same system, are equal bit by bit. That is the cheapest way to see that a result was

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.log.replay import Replay, parse_replay
+from harness.log.replay import Replay, parse_replay, weighed
 from harness.reproduction.replays import MAX_ORDERS, ROUNDING, Comparison, compare, facts
 
 STEPS = 6
@@ -26,7 +26,7 @@ def digest(text: object) -> str:
 
 def record(losses: list[float] | None = None, **changes: Any) -> dict[str, Any]:
     losses = losses or [2.0 - 0.1 * step for step in range(STEPS)]
-    weights = {name: digest(f"weights {name}") for name in ("0", "1", str(len(losses)))}
+    weights = {name: digest(f"weights {name}") for name in weighed(len(losses))}
     batches = [digest(f"batch {step}") for step in range(len(losses))]
     return {"steps": len(losses), "losses": list(map(bits, losses)), "batches": batches, "weights": weights, **changes}
 
@@ -63,6 +63,7 @@ def test_last_bit_differs_on_the_same_system() -> None:
         ({"batches": (*CLAIMED.batches[:2], digest("other"), *CLAIMED.batches[3:])}, 3, "batch"),
         ({"batches": CLAIMED.batches[::-1]}, 1, "batch"),
         ({"weights": {**CLAIMED.weights, "1": digest("other")}}, 1, "weights"),
+        ({"weights": {**CLAIMED.weights, "5": digest("other")}}, 5, "weights"),
         ({"weights": {**CLAIMED.weights, str(STEPS): digest("other")}}, STEPS, "weights"),
     ],
 )
@@ -116,8 +117,17 @@ def test_shorter_replay_is_compared_as_far_as_it_goes() -> None:
 def test_operation_without_a_deterministic_form_is_named() -> None:
     missing = parse_replay({"steps": 0, "not_available": "cumsum_cuda_kernel"})
 
-    found = compare(CLAIMED, missing, True)
-    assert (found.status, found.why) == ("not available", "cumsum_cuda_kernel has no deterministic form")
+    for claimed in (CLAIMED, missing):
+        found = compare(claimed, missing, True)
+        assert (found.status, found.why) == ("not available", "cumsum_cuda_kernel has no deterministic form")
+
+
+def test_claim_that_says_so_where_every_operation_has_one() -> None:
+    """It is the claim's word, which the steps made here contradict."""
+    found = compare(parse_replay({"steps": 0, "not_available": "nothing"}), CLAIMED, True)
+
+    assert found.status == "not available"
+    assert found.why == "the claim says that nothing has no deterministic form; here every operation has one"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +139,8 @@ def test_operation_without_a_deterministic_form_is_named() -> None:
         ({**record(), "steps": 5}, "losses is not a list of 5"),
         (record(losses=None) | {"losses": ["0" * 15] * STEPS}, "losses has an item"),
         (record() | {"batches": [None] * STEPS}, "batches has an item"),
-        (record() | {"weights": {"0": digest("a")}}, "weights has not the digests after 0, 1, 6 steps"),
-        (record() | {"weights": dict.fromkeys(("0", "1", "6"), "x")}, "weights has not the digests"),
+        (record() | {"weights": {"0": digest("a")}}, "weights has not the digests after 0, 1, 5, 6 steps"),
+        (record() | {"weights": dict.fromkeys(("0", "1", "5", "6"), "x")}, "weights has not the digests"),
     ],
 )
 def test_what_is_no_replay_is_said(value: object, why: str) -> None:

@@ -358,3 +358,23 @@ def test_interrupted_run_goes_on_where_the_rules_permit_it(tmp_path: Path, is_pe
     assert not (tmp_path / "power" / "result_0").exists()
     if is_permitted:
         assert found.interrupted[0].number == 1
+
+
+@pytest.mark.parametrize("is_reproduction", [True, False])
+def test_run_that_a_signal_ended_counts_in_a_result_and_not_in_a_reproduction(
+    tmp_path: Path, is_reproduction: bool
+) -> None:
+    """What a submitter could break off because it goes badly counts; a reproduction goes on as if nothing had been."""
+    steps, repeats = fabricate.events(0), {"digest": "ab" * 32}
+    if is_reproduction:
+        place = next(place for place, step in enumerate(steps) if step.key == "tta_code")
+        steps.insert(place, fabricate.Step(steps[place].at_s, "tta_reproduces", repeats))
+    fabricate.find(steps, "run_stop").metadata.update(status="aborted", reason="interrupted")
+    fabricate.write_log(tmp_path / "result_0.txt", steps)
+    shared = as_written(reproduces=repeats["digest"] if is_reproduction else None)
+
+    found = open_folder(tmp_path, shared, b"", is_resumed=True)
+
+    assert list(found.runs) == ([] if is_reproduction else [0])
+    assert found.attempts == ({0: 1} if is_reproduction else {})
+    assert (tmp_path / "result_0.txt").exists() != is_reproduction
