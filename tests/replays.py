@@ -30,7 +30,7 @@ from harness.run.benchmark import Request, shared_plan
 from harness.run.plan import Plan
 from harness.run.replay import Observer, replay
 from harness.run.worker import seed_all
-from harness.workload import HyperparameterValue, RunConfig
+from harness.workload import HyperparameterValue
 from tests.workloads import sessions
 
 NAMES = workloads.workload_names()

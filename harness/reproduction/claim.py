@@ -112,4 +112,6 @@ def read_claim(path: Path, ruleset: RuleSet) -> Claim:
         raise SubmissionError(f"{result.runs[0].path}: {keys.TTA_CONFIG} names no {keys.GLOBAL_BATCH_SIZE}")
     reference = reference_of(rules, recipe["division"], size)
     runs = tuple(run_result(log, rules, timing=ruleset.timing) for log in result.runs)
+    if untrained := next((run for run in runs if run.crossing_samples is not None and run.crossing_samples <= 0), None):
+        raise SubmissionError(f"{untrained.path}: reached the target without training: there is nothing to make again")
     return Claim(str(path), result.runs_digest, result, rules, runs, reference)

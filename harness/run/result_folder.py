@@ -165,8 +165,8 @@ def _contents(folder: Path, plan: Plan) -> Contents:
 def _is_made_again(log: run_log.RunLog, plan: Plan) -> bool:
     """Whether a run that ended does not count: one of a reproduction, ended by a signal.
 
-    In a result it counts, since its submitter gains by ending what goes badly; but that somebody ended a reproduction for
-    the night says nothing of the claim. Like other attempts it is kept and counted.
+    In a result it counts, since its submitter gains by ending what goes badly; but that somebody ended a reproduction
+    for the night says nothing of the claim. Like other attempts it is kept and counted.
     """
     stop = log.first(keys.RUN_STOP)
     return plan.reproduces is not None and stop is not None and stop.metadata.get("reason") == "interrupted"

@@ -13,9 +13,9 @@ from harness.run import data_cache, workloads
 
 pytest.importorskip("torch")
 
-from harness.reproduction.again import replayed  # noqa: E402
-from harness.submission import module as open_module  # noqa: E402
-from tests import replays  # noqa: E402
+from harness.reproduction.again import replayed
+from harness.submission import module as open_module
+from tests import replays
 
 every_workload = pytest.mark.parametrize("name", workloads.workload_names())
 # An open submission whose network has an operation that torch refuses in its deterministic mode, also on a CPU.
