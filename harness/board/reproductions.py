@@ -32,7 +32,7 @@ class Repeated(Protocol):
 class Reproduction:
     """A result and one that repeats it, as either of them shows it.
 
-    path, submitter, system: of the other one. is_own: both have the same submitter.
+    path, submitter, system: of the other one. is_own: both have the same submitter. seeds: of the reproduction.
     status: "not valid" where the reproduction does not pass the check, and says nothing.
     """
 
@@ -42,6 +42,7 @@ class Reproduction:
     is_own: bool
     status: Status
     outcome: Outcome
+    seeds: frozenset[int]
 
     @property
     def ratio(self) -> str:
@@ -98,12 +99,19 @@ class Tally:
 def tally(reproductions: Iterable[Reproduction]) -> Tally:
     """Count the reproductions that pass the check and can be compared.
 
-    A submitter counts once for each thing that their reproductions say.
+    A submitter counts once for each thing that their reproductions say, and so do runs with a seed in common, which are
+    copies of each other under two names.
     """
     found = [item for item in reproductions if item.outcome.verdict is not None]
 
     def independent(status: Status) -> int:
-        return len({item.submitter for item in found if item.status == status and not item.is_own})
+        names: set[str] = set()
+        seeds: set[int] = set()
+        for item in found:
+            if item.status == status and not item.is_own and seeds.isdisjoint(item.seeds):
+                names.add(item.submitter.casefold())
+                seeds |= item.seeds
+        return len(names)
 
     return Tally(
         independent("reproduced"),
@@ -152,7 +160,8 @@ def _outcome(original: Repeatable, row: Repeated) -> Outcome:
 def _seen(shown: Repeated, original: Repeated, again: Repeated, outcome: Outcome) -> Reproduction:
     status: Status = "not valid" if again.num_errors else outcome.status
     is_own = original.submitter.casefold() == again.submitter.casefold()
-    return Reproduction(shown.path, shown.submitter, shown.system, is_own, status, outcome)
+    assert again.repeatable is not None
+    return Reproduction(shown.path, shown.submitter, shown.system, is_own, status, outcome, again.repeatable.seeds)
 
 
 def _ordered(found: Iterable[Reproduction]) -> tuple[Reproduction, ...]:

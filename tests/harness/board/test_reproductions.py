@@ -279,7 +279,7 @@ def test_circles_end() -> None:
 @pytest.mark.parametrize(
     ("submitters", "expected"),
     [
-        (["birch", "birch", "cedar"], {"reproduced": 2}),
+        (["birch", "Birch", "cedar"], {"reproduced": 2}),
         (["ACME", "acme"], {"own": 2}),
         ([], {}),
     ],
@@ -288,11 +288,20 @@ def test_a_submitter_counts_once(submitters: list[str], expected: Mapping[str, A
     """However often they repeat a result; names that differ in case only are one submitter."""
     rows = [Item("original", CLAIM)]
     rows += [
-        Item(str(number), replace(AGAIN, digest=f"{number:064x}"), submitter)
+        Item(str(number), replace(AGAIN, digest=f"{number:064x}", seeds=frozenset({number})), submitter)
         for number, submitter in enumerate(submitters, 16)
     ]
 
     assert tally(links(rows)[0].reproductions) == Tally(**expected)
+
+
+def test_copies_of_a_reproduction_count_once() -> None:
+    """Under another name, with a line changed; one that says otherwise cannot take the place of the one it copies."""
+    copied = replace(AGAIN, digest="5" * 64, seeds=frozenset({9, 10}))
+    forged = replace(AGAIN, digest="6" * 64, samples=tuple(2 * (samples or 0.0) for samples in AGAIN.samples))
+    rows = [Item("a", CLAIM), Item("b", AGAIN, "birch"), Item("c", copied, "cedar"), Item("d", forged, "abel")]
+
+    assert tally(links(rows)[0].reproductions) == Tally(reproduced=1, not_reproduced=1)
 
 
 def test_an_unclear_reproduction_is_inconclusive() -> None:
