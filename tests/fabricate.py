@@ -403,6 +403,17 @@ def host_of(node: int) -> str:
     return f"h{node}" if node else "h"
 
 
+def keep_weights(steps: list[Step], path: Path, text: bytes, is_apart: bool = False) -> None:
+    """Keeps `text` at `path` as the weights of a run, and says so among its last events."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    end = find(steps, "tta_end")
+    name = None if is_apart else path.name
+    value = {"file": name, "num_bytes": len(text), "sha256": hashlib.sha256(text).hexdigest(), "reason": None}
+    steps.insert(steps.index(end), Step(end.at_s, "tta_weights", value))
+    end.value["num_events"] = len(steps)
+
+
 def find(steps: list[Step], key: str, nth: int = 0) -> Step:
     """The nth event of `key`."""
     return [step for step in steps if step.key == key][nth]

@@ -137,6 +137,8 @@ class ScriptedWorker:
             return {"files": {"rank_00000/session.pt": facts}, "reason": None}
         if what in ("loaded", "loaded_by_evaluator"):
             return {"files": ["/usr/lib/libc.so.6"]}
+        if what == "weights":
+            return {"is_kept": True, "num_bytes": 4321, "sha256": "5e" * 32}
         if what == "keep":
             return {"is_kept": True, "num_bytes": 1234}
         return {}

@@ -24,10 +24,11 @@ HOMES = {
     "requests": {"tracking.store"},  # for MLflow's exceptions
     "rich": {"run.progress"},
     "rules": {"checker.registry", "ruleset.catalog"},
+    "safetensors": {"run.weights"},
     "scipy": {"scoring.components", "scoring.target"},
     "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
     "starlette": {"board.service"},
-    "torch": {"run.all_reduce", "run.numerics", "run.replay", "run.worker"},
+    "torch": {"run.all_reduce", "run.numerics", "run.replay", "run.weights", "run.worker"},
     "uvicorn": {"board.connections", "board.service"},
     "workloads": {"run.workloads"},
     "yaml": {"base", "launch.kubernetes", "mlperf.load", "submission.pack"},

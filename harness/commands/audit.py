@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -16,6 +17,7 @@ from harness.checker.audit.facts import Tree
 from harness.checker.audit.mlflow_db import read_mirror
 from harness.checker.audit.rules import load_audit
 from harness.checker.audit.signals import AuditRules, Signal, Suspicion
+from harness.checker.parallel import Complete
 from harness.checker.report import html, sarif, text
 from harness.checker.results import AUTO, open_results
 from harness.commands._arguments import Parser, add_format, add_prepared, add_results, as_path, utc_today
@@ -24,6 +26,7 @@ from harness.findings import Group, finding_object, group_object, grouped_by
 from harness.ruleset.model import RuleSet
 from harness.run.data_cache import default_cache
 from harness.run.recompute import Recomputation
+from harness.run.reevaluation import Reevaluation
 from harness.submission import layout
 from harness.submission.claim import Unreadable
 
@@ -37,11 +40,27 @@ def add_arguments(parser: Parser) -> None:
         "--mirror", type=as_path, metavar="FILE", help="MLflow's SQLite file, with which the logs are compared"
     )
     add_prepared(parser)
+    parser.add_argument(
+        "--weights",
+        type=as_path,
+        metavar="DIR",
+        help="evaluate kept weights again: those in the results, and in DIR those that were too large to be submitted",
+    )
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:
-    again = Recomputation(arguments.data or default_cache())
-    return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.mirror, again)
+    cache = arguments.data or default_cache()
+    facts: list[Complete] = [Recomputation(cache)]
+    with tempfile.TemporaryDirectory(prefix="tta-weights-") as output:
+        if arguments.weights is not None:
+            if not arguments.weights.is_dir():
+                raise UsageError(f"--weights {arguments.weights}: is not a folder")
+            facts.append(Reevaluation(cache, Path(output), arguments.weights, "auto", _say))
+        return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.mirror, facts)
+
+
+def _say(text: str) -> None:
+    print(f"tta: {text}", file=sys.stderr, flush=True)
 
 
 def run(
@@ -50,12 +69,12 @@ def run(
     output_format: str,
     today: date,
     mirror: Path | None = None,
-    again: Recomputation | None = None,
+    facts: Sequence[Complete] = (),
 ) -> ExitStatus:
     """Audit every result at or below `paths`, alone and together, and write what is suspicious to standard output.
 
     Targets, limits and reference convergence are those of the ruleset; with `auto` those of each result's own, and none
-    if it points to none. again: computes qualities from kept predictions; None: they are taken as logged.
+    if it points to none. facts: each adds facts to a result, such as qualities that are computed again.
 
     Returns:
         OK whatever is suspicious: a suspicion is not a verdict. USAGE if a log was not audited because it cannot be
@@ -83,8 +102,9 @@ def run(
         name = "no ruleset" if ruleset is None else f"ruleset {choice.name}"
         results.rulesets.announce(result.path, f"auditing by {name}", choice.why)
         try:
-            if again is not None and ruleset is not None:
-                result = again(result, ruleset)
+            if ruleset is not None:
+                for complete in facts:
+                    result = complete(result, ruleset)
             subject = read.subject(result, ruleset, rules.bands, today, store)
         except InputError as error:
             results.skip(result.path, error)

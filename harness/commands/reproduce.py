@@ -63,6 +63,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--module", type=as_path, metavar="FILE", help="open division: the module of the claim")
     parser.add_argument(
+        "--weights", type=as_path, metavar="DIR", help="a folder with weights that were too large to be submitted"
+    )
+    parser.add_argument(
         "--same-versions",
         action="store_true",
         help="run in an environment with the claim's versions of the packages, which pip makes",
@@ -137,7 +140,7 @@ def run(path: Path, base: Request, arguments: argparse.Namespace) -> ExitStatus:
         _show(found_text, {"screening": report.screening_facts(most, screening)}, arguments.format)
         is_over = screening is not None and not report.is_doubtful(screening, terms.tolerance)
         return ExitStatus.OK if is_over else ExitStatus.FINDINGS
-    reproduction = reproduce(prepared, folder, say, arguments.watch)
+    reproduction = reproduce(prepared, folder, say, arguments.watch, arguments.weights)
     if arguments.format == "html":
         print(as_html(reproduction))
     else:

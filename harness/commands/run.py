@@ -65,6 +65,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--full-curve", action="store_true", help="run on to max_samples, past the target: for reference runs"
     )
+    parser.add_argument(
+        "--keep-weights",
+        action="store_true",
+        help="keep the weights of the last evaluation, once the clock has stopped; anyone can then evaluate them again",
+    )
 
 
 def _minutes(text: str) -> float:
@@ -78,6 +83,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         raise UsageError("the following arguments are required: WORKLOAD, or --all (see `tta run --help`)")
     elif (status := _as_job(arguments)) is not None:
         return status
+    if arguments.keep_weights and arguments.full_curve:
+        raise UsageError("--keep-weights: a run with --full-curve is no result; leave one of the two out")
     request = replace(
         request_of(arguments),
         workload=arguments.workload or "",
@@ -93,6 +100,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         full_curve=arguments.full_curve,
         module=arguments.module,
         checkpoint_min=arguments.checkpoint_every,
+        keeps_weights=arguments.keep_weights,
     )
     return run_all(request) if arguments.all else make_runs(request)
 

@@ -22,6 +22,7 @@ from harness.submission import pack, signature
 from harness.submission.claim import Claim
 from harness.submission.layout import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME
 from harness.submission.result import Result, read_result, results_below
+from harness.submission.weights import are_apart, place_fault
 
 CATEGORIES = ("available", "preview", "research")
 
@@ -38,6 +39,7 @@ class Request:
     ruleset: str
     is_dry: bool
     sign: Path | None = None
+    weights_at: str = ""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -50,6 +52,12 @@ def add_arguments(parser: Parser) -> None:
         "--category", help="available, preview or research (default: what the system description's status says)"
     )
     parser.add_argument("--notes", default="", help="a line for readers of the leaderboard")
+    parser.add_argument(
+        "--weights-at",
+        default="",
+        metavar="ADDRESS",
+        help="of a folder with the kept weights (weights_<k>.safetensors) that are too large for a submission",
+    )
     add_ruleset(parser)
     parser.add_argument(
         "--sign",
@@ -71,6 +79,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
             ruleset=arguments.ruleset,
             is_dry=arguments.dry_run,
             sign=arguments.sign,
+            weights_at=arguments.weights_at,
         ),
         utc_today(),
     )
@@ -145,7 +154,27 @@ def _claim(request: Request, result: Result, today: date) -> Claim:
         system_sha256=result.system_sha256,
         submitted=today.isoformat(),
         notes=request.notes,
+        weights_at=_weights_at(request, result),
     )
+
+
+def _weights_at(request: Request, result: Result) -> str:
+    """The place of weights that are too large for a submission; empty if there are none.
+
+    Raises:
+        UsageError: there are some, and no place is named; or there are none; or it is no address.
+    """
+    apart = [log.path.name for log in result.runs if are_apart(log)]
+    if apart and not request.weights_at:
+        raise UsageError(
+            f"{request.result}: {', '.join(apart)}: the weights are too large for a submission; publish what `tta run "
+            "--keep-weights` left next to the result, and name the folder with --weights-at ADDRESS"
+        )
+    if request.weights_at and not apart:
+        raise UsageError(f"--weights-at: no run of {request.result} has weights that are too large for a submission")
+    if request.weights_at and (fault := place_fault(request.weights_at)):
+        raise UsageError(f"--weights-at {printable(request.weights_at)!r}: {fault}")
+    return request.weights_at
 
 
 def _no_description(folder: Path, result: Result) -> str:

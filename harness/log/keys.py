@@ -68,6 +68,9 @@ TTA_PREDICTIONS = "tta_predictions"  # of the last evaluation: {"file": "<name>"
 TTA_ENERGY = "tta_energy"  # the run's energy, as `harness.energy.run_energy` writes it
 TTA_LEDGER = "tta_ledger"  # {"init_s", "data_s", "train_s", "eval_s", "checkpoint_s", "other_s", "run_s"}
 TTA_LOADED = "tta_loaded"  # {"referee": {...}, "worker": {...}, "evaluator": {...}}: what they had loaded
+TTA_WEIGHTS = (
+    "tta_weights"  # of the last evaluation, if asked: {"file": null if apart, "num_bytes", "sha256", "reason"}
+)
 TTA_END = "tta_end"  # last line of a log that was closed: {"num_events": n, "wall_drift_ms": n}
 
 # The keys in the order in which a run writes them; those of BODY_KEYS once per block or evaluation, the others once.
@@ -118,4 +121,5 @@ RESUME_KEYS = (
     TTA_RESTORE_STOP,
     TTA_RESTORED,
 )
+WEIGHTS_KEYS = (TTA_WEIGHTS,)  # among the last, of a run whose weights are kept
 SUMMARY_KEYS = (TTA_PREDICTIONS, TTA_ENERGY, TTA_LEDGER, TTA_LOADED, TTA_END)  # after run_stop

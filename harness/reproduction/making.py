@@ -34,6 +34,7 @@ from harness.run import data_cache
 from harness.run.benchmark import Request, read_module, shared_plan
 from harness.run.plan import Plan
 from harness.run.recompute import Recomputation
+from harness.run.reevaluation import Reevaluation
 from harness.scoring.run_result import RunResult, run_result
 from harness.submission.layout import result_name
 from harness.submission.result import Result, read_result
@@ -153,10 +154,13 @@ def _curve(run: RunResult) -> list[tuple[float, float]]:
     return [(item.samples, item.quality) for item in run.evaluations]
 
 
-def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None], is_watched: bool = False) -> Reproduction:
+def reproduce(
+    prepared: Prepared, folder: Path, say: Callable[[str], None], is_watched: bool = False, weights: Path | None = None
+) -> Reproduction:
     """Make runs into `folder`, which may have some, until a look decides; return what was found.
 
-    say: told what is known after each look. is_watched: also after each run.
+    say: told what is known after each look. is_watched: also after each run. weights: a folder with
+    downloaded weights of the claim, which are evaluated again like those that it has.
 
     Raises:
         OutputError: runs in `folder` repeat another claim. WorkerError: runs could not be made.
@@ -166,7 +170,9 @@ def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None], is_w
     folder.mkdir(parents=True, exist_ok=True)
     steps = replay(prepared, folder)
     cache = prepared.request.data or data_cache.default_cache()
-    recomputed = Recomputation(cache, prepared.identity.may_be_equal)(claim.result, prepared.ruleset)
+    known = Recomputation(cache, prepared.identity.may_be_equal)(claim.result, prepared.ruleset)
+    evaluate = Reevaluation(cache, folder, weights, prepared.request.isolation, say)
+    known = evaluate(known, prepared.ruleset)
     is_estimated = prepared.outlook.seconds is not None
 
     def after_run() -> None:
@@ -183,7 +189,15 @@ def reproduce(prepared: Prepared, folder: Path, say: Callable[[str], None], is_w
         make_runs(replace(prepared.request, runs=look, out=folder, is_resumed=True), after_run)
         new = _results(prepared, _made(prepared, folder, look))
         found = judged(
-            claim, prepared.terms, prepared.identity, prepared.outlook, folder, new, steps, dict(recomputed.recomputed)
+            claim,
+            prepared.terms,
+            prepared.identity,
+            prepared.outlook,
+            folder,
+            new,
+            steps,
+            dict(known.recomputed),
+            dict(known.reevaluated),
         )
         if found.is_over:
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.base.text_table import aligned
@@ -18,7 +18,7 @@ from harness.run.forecast import duration
 from harness.scoring.non_inferiority import Verdict, at_any_time
 from harness.scoring.prospect import Prospect
 from harness.scoring.run_result import RunResult
-from harness.submission.predictions import COMPUTED
+from harness.submission.predictions import COMPUTED, IMPOSSIBLE, Recomputed
 
 FORMAT_VERSION = 1
 HEADER = ("", "claim", "new", "ratio", "90 % interval", "tolerance", "verdict")
@@ -161,12 +161,22 @@ def replay_text(comparison: Comparison | None) -> str:
 
 
 def quality_lines(found: Reproduction) -> Iterator[str]:
-    """What came of the claim's kept predictions."""
-    if not found.recomputed:
-        return
-    same = sum(item.state == COMPUTED for item in found.recomputed.values())
-    yield f"qualities: {same} of {len(found.claim.runs)} computed again from the claim's kept predictions"
-    yield from (f"qualities: {why}" for why in contradictions(found.claim, found.recomputed))
+    """What came of the claim's kept predictions and weights."""
+    if found.recomputed:
+        same = sum(item.state == COMPUTED for item in found.recomputed.values())
+        yield f"qualities: {same} of {len(found.claim.runs)} computed again from the claim's kept predictions"
+    if found.reevaluated:
+        done = [item for item in found.reevaluated.values() if item.state == COMPUTED]
+        exact = sum(not item.margin for item in done)
+        yield (
+            f"weights: {len(done)} of {len(found.claim.runs)} evaluated again; "
+            f"{exact} make the claim's predictions, bit by bit"
+        )
+        yield from dict.fromkeys(
+            f"weights: {printable(item.why, 400)}" for item in found.reevaluated.values() if item.state == IMPOSSIBLE
+        )
+    wrong = contradictions(found.claim, found.recomputed, found.reevaluated)
+    yield from (f"qualities: {why}" for why in wrong)
 
 
 def _samples(found: Reproduction) -> tuple[str, str]:
@@ -253,15 +263,20 @@ def document(found: Reproduction) -> dict[str, Any]:
         "terms": {"tolerance": found.terms.tolerance, "looks": list(found.terms.looks)},
         "outlook": _expected(found.outlook),
         "replay": None if found.replay is None else replays.facts(found.replay),
-        "qualities": {
-            name: {"state": item.state, "why": item.why, "value": item.value if item.state == COMPUTED else None}
-            for name, item in found.recomputed.items()
-        },
+        "qualities": _again(found.recomputed),
+        "weights": _again(found.reevaluated),
         "samples": _verdict(found.verdict),
         "seconds_per_sample": None if found.pace is None else _verdict(found.pace),
         "seconds": None if found.seconds is None else _verdict(found.seconds),
         "probability_as_alike": found.alike,
         "verdict": found.status,
+    }
+
+
+def _again(found: Mapping[str, Recomputed]) -> dict[str, Any]:
+    return {
+        name: {"state": item.state, "why": item.why, "value": item.value if item.state == COMPUTED else None}
+        for name, item in found.items()
     }
 
 

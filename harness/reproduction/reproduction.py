@@ -65,7 +65,7 @@ class Reproduction:
     folder: of the new runs. new: their results, by number. verdict: on the samples to target. pace: on the seconds per
         sample, seconds: on those to the target; None on another system, and of fewer than `PACE_MIN_RUNS` runs.
     replay: of the first steps; None where the claim has none. recomputed: the qualities of the claim's kept
-        predictions, by log.
+        predictions, by log. reevaluated: those of its kept weights.
     alike: the probability that honest runs are as alike as the claimed; None without a reference.
     """
 
@@ -80,6 +80,7 @@ class Reproduction:
     seconds: Verdict | None
     replay: Comparison | None
     recomputed: dict[str, Recomputed]
+    reevaluated: dict[str, Recomputed]
     alike: float | None
 
     @property
@@ -145,10 +146,11 @@ def judged(
     new: Sequence[RunResult],
     replay: Comparison | None,
     recomputed: dict[str, Recomputed],
+    reevaluated: dict[str, Recomputed],
 ) -> Reproduction:
     """Return the reproduction with the verdicts on the new runs, which are in the order of their numbers."""
     verdict = judge(claim.samples, [run.crossing_samples for run in new], claim.scatter, terms.tolerance, terms.looks)
-    if verdict.status == "reproduced" and (wrong := contradictions(claim, recomputed)):
+    if verdict.status == "reproduced" and (wrong := contradictions(claim, recomputed, reevaluated)):
         verdict = replace(verdict, status="not reproduced", why=wrong[0])
     seen = new[: verdict.num_runs]
     return Reproduction(
@@ -165,17 +167,22 @@ def judged(
         else None,
         replay=replay,
         recomputed=recomputed,
+        reevaluated=reevaluated,
         alike=None if claim.scatter is None else too_alike(claim.samples, claim.scatter),
     )
 
 
-def contradictions(claim: Claim, recomputed: Mapping[str, Recomputed]) -> list[str]:
-    """Return, of each log whose kept predictions do not have the quality that it states, what they have."""
-    found = []
-    for log in claim.result.runs:
-        if why := contradiction(log, recomputed.get(log.path.name)):
-            found.append(f"{log.path.name}: {why}")
-    return found
+def contradictions(
+    claim: Claim, recomputed: Mapping[str, Recomputed], reevaluated: Mapping[str, Recomputed]
+) -> list[str]:
+    """Return, of each log whose kept predictions or weights do not have the quality that it states, what they have."""
+    kept = (("the kept predictions", recomputed), ("the kept weights", reevaluated))
+    return [
+        f"{log.path.name}: {why}"
+        for log in claim.result.runs
+        for what, found in kept
+        if (why := contradiction(log, found.get(log.path.name), what))
+    ]
 
 
 def _paces(runs: Sequence[RunResult]) -> list[float]:

@@ -37,6 +37,7 @@ from harness.submission import module as open_module
 from harness.submission.layout import SYSTEM_NAME
 from harness.submission.predictions import predictions_name
 from harness.submission.system import system_description
+from harness.submission.weights import weights_name
 from harness.workload import read_execution
 
 OPEN = "open"
@@ -62,6 +63,7 @@ class Request:
 
     reproduces: the digest of the logs of the result that is made again. screened_samples: end each run after so many
     samples, for a comparison of curves: no result. variation: the seeds, in place of `seed`, of runs of `tta variance`.
+    keeps_weights: those of the last evaluation.
     """
 
     workload: str
@@ -92,6 +94,7 @@ class Request:
     reproduces: str | None = None
     screened_samples: int | None = None
     variation: Variation | None = None
+    keeps_weights: bool = False
 
 
 def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
@@ -236,6 +239,12 @@ def places(request: Request, plan: Plan, *results: Path, own: Path | None = None
     return Places(plan.data_dir, hidden, () if plan.module_path is None else (plan.module_path,), own)
 
 
+def _weights_places(folder: Path, index: int) -> tuple[Path, Path]:
+    """Where weights are kept, and where they are if a submission cannot have them: next to the result, not in it."""
+    name = weights_name(index)
+    return folder / name, folder.with_name(f"{folder.absolute().name}-weights") / name
+
+
 def run_once(
     request: Request,
     template: Plan,
@@ -307,6 +316,7 @@ def run_once(
             judge_loaded=lambda listed: judged(Judge(plan.identity.code, known=known), listed),
             checkpoints=checkpoints if is_kept else None,
             resumption=resumption,
+            weights=_weights_places(folder, index) if request.keeps_weights else None,
         )
         outcome = referee.run()
         if seen:  # while the worker was closing; this run is complete, but no other may start

@@ -148,6 +148,11 @@ class EvaluatedWorker:
                 if answer.get("ok") is not True:
                     self._evaluator.refuse_if_gone()
                     return answer
+            case "weights":
+                self._evaluator.tell({**command, "stream": self._stream})
+                answer = self._worker.ask(command, on_tick, timeout_s)
+                if answer.get("ok") is not True:
+                    return answer
             case "open":
                 answer = self._worker.ask(command, on_tick, timeout_s)
                 opened = self._evaluator.opened(on_tick, max(0.0, deadline - time.monotonic()))

@@ -29,6 +29,8 @@ from harness.run import workloads
 from harness.run.array_stream import ArrayStream, BadArrays, StreamClosed
 from harness.run.loaded import loaded_files
 from harness.submission.predictions import MAX_BYTES
+from harness.submission.weights import MAX_APART_BYTES
+from harness.submission.weights import MAX_BYTES as MAX_WEIGHTS_BYTES
 from harness.workload import Arrays, Evaluator, Quality
 
 if TYPE_CHECKING:
@@ -139,6 +141,8 @@ class Service:
                 if is_kept := len(self._archive) <= MAX_BYTES:
                     Path(command["path"]).write_bytes(self._archive)
                 return {"num_bytes": len(self._archive), "is_kept": is_kept}
+            case "weights":
+                return self._keep_weights(self._streams[int(command["stream"])], command)
             case "loaded_by_evaluator":
                 return {"files": loaded_files()}
             case other:
@@ -166,7 +170,50 @@ class Service:
         finally:
             with contextlib.suppress(StreamClosed):
                 stream.dismiss()
-        return {**_described(quality), "predictions": hashlib.sha256(self._archive).hexdigest()}
+        digest = hashlib.sha256(self._archive).hexdigest()
+        return {**_described(quality), "predictions": digest, "is_played": recorder.num_replies > 1}
+
+    def _keep_weights(self, stream: ArrayStream, command: dict[str, Any]) -> dict[str, Any]:
+        """Write the weights that the worker sends to `path`, or, those too large for a submission, to `apart`."""
+        path: Path | None = None
+        try:
+            num_bytes = _whole(stream.receive())
+            is_kept = num_bytes <= MAX_WEIGHTS_BYTES
+            path = Path(command["path" if is_kept else "apart"])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            digest = _write_pieces(stream, path, num_bytes)
+        except (StreamClosed, BadArrays, ValueError, OSError) as error:
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
+            if isinstance(error, StreamClosed):
+                raise WorkerError("the worker ended while it sent its weights") from None
+            if isinstance(error, OSError):
+                raise WorkerError(f"{path}: the weights cannot be kept: {error.strerror}") from None
+            raise WorkerError(f"the worker sent {error} as its weights") from None
+        return {"num_bytes": num_bytes, "sha256": digest, "is_kept": is_kept}
+
+
+def _whole(message: dict[str, npt.NDArray[np.generic]] | None) -> int:
+    """Return the number of bytes that a message announces; raises ValueError if it is none that weights have."""
+    array = (message or {}).get("num_bytes")
+    if array is None or array.dtype != "i8" or array.shape != (1,) or not 0 < array.item() <= MAX_APART_BYTES:
+        raise ValueError("no number of bytes")
+    return int(array.item())
+
+
+def _write_pieces(stream: ArrayStream, path: Path, num_bytes: int) -> str:
+    """Write what comes in to a file until it has `num_bytes`; return its SHA-256."""
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        while file.tell() < num_bytes:
+            piece = (stream.receive() or {}).get("weights")
+            if piece is None or piece.dtype != "u1" or not 0 < piece.size <= num_bytes - file.tell():
+                raise ValueError("something other than their bytes")
+            data = piece.tobytes()
+            digest.update(data)
+            file.write(data)
+    return digest.hexdigest()
 
 
 def _described(quality: Quality) -> dict[str, Any]:

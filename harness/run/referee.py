@@ -16,7 +16,9 @@ run_start                                       the clock starts, and never paus
 run_stop                                        success, or aborted with a reason; the meters stop
 tta_predictions                                 those of the last evaluation, kept next to the log
 tta_energy, tta_ledger                          totals of the referee, which judges compute again
-tta_loaded, tta_end                             what the processes had loaded; the number of events
+tta_loaded                                      what the processes had loaded
+tta_weights                                     those of the last evaluation, if they are to be kept
+tta_end                                         the number of events
 
 On several nodes and in a scheduler's job, `tta_launch` follows `tta_clock`. On several nodes, `tta_node_lost` comes
 before `run_stop` where a node was lost, and `tta_nodes_clean` before `tta_end`.
@@ -58,6 +60,7 @@ from harness.run.resumption import Resumption, facts
 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0
+WEIGHTS_LIMIT_S = 600.0  # some gigabytes, to a slow disk
 WATTS_EVERY_NS = 1_000_000_000
 _PHASES = ("init", "data", "train", "eval", "checkpoint")
 _ENDS_OF_A_HEALTHY_WORKER = ("target", "budget", "full_curve", "diverged")
@@ -80,7 +83,8 @@ class Referee:
     """Runs a plan with a worker and writes the log.
 
     rehearsal, worker: two workers that were not started yet; only the second one trains.
-    predictions: where the predictions of the last evaluation are kept.
+    predictions: where the predictions of the last evaluation are kept. weights: where its weights are kept, and where
+        they are if they are too large to be submitted; None: nowhere.
     is_interrupted: called at every tick; true ends the run as aborted, interrupted.
     drop_caches: drops the data files from the operating system's cache; returns what was done, for `cache_clear`.
     judge_loaded: judges the files that this process has loaded, and those that the others list, for `tta_loaded`.
@@ -102,6 +106,7 @@ class Referee:
     nodes: Nodes | None = None
     checkpoints: Checkpoints | None = None
     resumption: Resumption | None = None
+    weights: tuple[Path, Path] | None = None
     _progress: Progress = field(default_factory=Progress)
     _ledger_ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0))
     _next_watts_ns: int = 0
@@ -455,6 +460,8 @@ class Referee:
         commands = {"worker": "loaded", "evaluator": "loaded_by_evaluator"}
         listed = {name: self._listed(command, end) for name, command in commands.items()}
         self.log.event(keys.TTA_LOADED, self.judge_loaded(listed))
+        if self.weights is not None:
+            self.log.event(keys.TTA_WEIGHTS, self._kept_weights(self.weights, end))
         if self.nodes is not None:  # no process may be left anywhere before the log says that it is complete
             self._dismiss(end)
             self.log.event(keys.TTA_NODES_CLEAN, dict(self.nodes.clean()))
@@ -487,6 +494,23 @@ class Referee:
                 name = self.predictions.name if answer.get("is_kept") else None
                 num_bytes = _count(answer, "num_bytes")
         self.log.event(keys.TTA_PREDICTIONS, {"file": name, "num_bytes": num_bytes})
+
+    def _kept_weights(self, places: tuple[Path, Path], end: _End) -> dict[str, Any]:
+        """Keep the weights of the last evaluation; return where they are, or why they are not, for the log."""
+        path, apart = places
+        nothing = {"file": None, "num_bytes": 0, "sha256": None}
+        if not self._has_evaluated or not self._has_healthy_worker(end):
+            return {**nothing, "reason": "the worker had ended before it could be asked"}
+        command = {"do": "weights", "path": str(path), "apart": str(apart)}
+        try:
+            answer = self.worker.ask(command, lambda: None, WEIGHTS_LIMIT_S)
+        except WorkerError as error:
+            return {**nothing, "reason": printable(error, 300)}
+        digest = answer.get("sha256")
+        if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+            return {**nothing, "reason": printable(answer.get("message"), 300)}
+        name = path.name if answer.get("is_kept") else None
+        return {"file": name, "num_bytes": _count(answer, "num_bytes"), "sha256": digest, "reason": None}
 
     def _start(self, timeout_s: float) -> list[dict[str, Any]]:
         """Start the worker of the run; return the description that each of its ranks gives of itself."""

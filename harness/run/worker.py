@@ -2,7 +2,8 @@
 
 The starter starts one process per device, as `python -m harness.run.worker`. Rank 0 inherits a socket to the referee
 (`--control FD`), passes each command on to the other ranks, and may inherit a second one for arrays (`--stream FD`).
-This file, `numerics`, `replay` and `all_reduce` are the only ones of the harness that import torch or accelerate.
+This file, `numerics`, `weights`, `replay` and `all_reduce` are the only ones of the harness that import torch or
+accelerate.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,13 +26,14 @@ from typing import Any
 from harness.base.files import sha256_of, sync_folder
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
-from harness.run import numerics
+from harness.run import numerics, weights
 from harness.run.array_stream import ArrayStream
 from harness.run.loaded import loaded_files
-from harness.run.replay import LEFT_OUT, Observer, digest_of_weights, replay
+from harness.run.replay import LEFT_OUT, Observer, digest_of_weights, other_kernels, replay
 from harness.submission import module as open_module
 from harness.workload import SEED_STRIDE, Arrays, RunConfig, Session
 
+WEIGHTS_PIECE_BYTES = 64 << 20  # of a message to the evaluator
 _GENERATORS = "generators.pt"  # next to what a session saves
 _PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "numpy")
 
@@ -185,12 +188,20 @@ def _answer(
         case "train":
             return dataclasses.asdict(session.train_block(int(command["num_samples"])))
         case "evaluate":
-            _predict(session, ranks, stream)
+            with other_kernels() if command.get("other_kernels") else nullcontext():
+                _predict(session, ranks, stream)
             return {}
         case "save":
             return _saved(session, Path(command["folder"]), ranks)
         case "load":
             load(session, Path(command["folder"]) / _rank_folder(ranks.rank))
+            return {}
+        case "weights":
+            if stream is not None:
+                _send_weights(session, stream)
+            return {}
+        case "load_weights":
+            weights.load(session, Path(command["path"]))
             return {}
         case "loaded":
             return {"files": loaded_files()}
@@ -338,6 +349,16 @@ def _predict(session: Session, ranks: Ranks, stream: ArrayStream | None) -> None
         predictions = session.predict({})
         if stream is not None:
             stream.send(predictions)
+
+
+def _send_weights(session: Session, stream: ArrayStream) -> None:
+    """Send the weights of an evaluation to the evaluator, their number of bytes first."""
+    import numpy as np
+
+    data = np.frombuffer(weights.serialised(session), np.uint8)
+    stream.send({"num_bytes": np.array([len(data)])})
+    for first in range(0, len(data), WEIGHTS_PIECE_BYTES):
+        stream.send({"weights": data[first : first + WEIGHTS_PIECE_BYTES]})
 
 
 def serve(channel: JsonSocket | None, stream: ArrayStream | None, ranks: Ranks, opened: OpenedFiles) -> None:

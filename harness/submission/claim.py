@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.base import strict_json
@@ -14,7 +14,8 @@ from harness.errors import SubmissionError, printable
 from harness.submission.layout import MANIFEST_NAME, SIGNATURE_NAME
 
 FACTOR_NAME = "scaling_factor"  # in scaling.json
-_MAX_CLAIM_BYTES = 1 << 16  # it has nine lines; a megabyte of YAML takes eight seconds
+_MAX_CLAIM_BYTES = 1 << 16  # it has ten lines; a megabyte of YAML takes eight seconds
+_OPTIONAL = {"notes", "weights_at"}
 _MAX_FAULTS = 100  # of one manifest; a megabyte could have half a million
 
 
@@ -31,6 +32,11 @@ class Claim:
     system_sha256: str
     submitted: str  # a date, YYYY-MM-DD
     notes: str = ""
+    weights_at: str = ""  # the address of a folder with the weights that are too large for a submission
+
+    def record(self) -> dict[str, str]:
+        """The lines of the file; without `weights_at` if there are none."""
+        return {name: value for name, value in asdict(self).items() if value or name != "weights_at"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ def read_claim(path: Path, unreadable: list[Unreadable]) -> Claim | None:
         unreadable.append(Unreadable(path, "must be a list of `name: value` lines"))
         return None
     problems = [f"unknown key {printable(name)!r}" for name in record if name not in names]
-    problems += [f"{name!r} is missing" for name in sorted(names - {"notes"} - set(record))]
+    problems += [f"{name!r} is missing" for name in sorted(names - _OPTIONAL - set(record))]
     problems += [f"{printable(name)!r} is not a text" for name, value in record.items() if not isinstance(value, str)]
     if len(problems) > 10:
         problems = [*problems[:10], f"and {len(problems) - 10:,} more problems"]

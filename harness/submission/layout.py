@@ -1,8 +1,9 @@
 """Names and places of the files of a submission: `tta`'s tree and MLPerf's. Lists nothing, reads nothing.
 
     <submitter>/systems/<system>.json
-    <submitter>/results/<system>/<benchmark>/result_<k>.txt, predictions_<k>.npz, submission.yaml, MANIFEST.sha256,
-                                             billing.yaml, scaling.json, power/result_<k>/node_<i>.txt,
+    <submitter>/results/<system>/<benchmark>/result_<k>.txt, predictions_<k>.npz, weights_<k>.safetensors,
+                                             submission.yaml, MANIFEST.sha256, billing.yaml, scaling.json,
+                                             power/result_<k>/node_<i>.txt,
                                              provenance/code.txt, provenance/packages.txt,
                                              unfinished/result_<k>.<time>.txt
     <submitter>/benchmarks/<benchmark>/<module>.py

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -33,6 +33,7 @@ from harness.submission.layout import (
 )
 from harness.submission.predictions import PREDICTIONS_PATTERN
 from harness.submission.result import Result
+from harness.submission.weights import WEIGHTS_PATTERN
 
 STAGING_PREFIX = ".tta-staging-"  # find_results skips folders whose names begin with a dot
 
@@ -118,19 +119,23 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
         if entry.kind == "file" and result.code_path is not None:  # anything else is left out, and is a finding
             (staging / paths.code).mkdir(parents=True, exist_ok=True)
             shutil.copyfile(result.code_path / name, staging / paths.code / name)
-    (folder / CLAIM_NAME).write_text(yaml.safe_dump(asdict(claim), sort_keys=False, allow_unicode=True))
+    (folder / CLAIM_NAME).write_text(yaml.safe_dump(claim.record(), sort_keys=False, allow_unicode=True))
     files[CLAIM_NAME] = FileEntry("file", 0, sha256_of(folder / CLAIM_NAME))
     (folder / MANIFEST_NAME).write_text(manifest_text(files))
 
 
 def _fill_others(folder: Path, result: Result, files: dict[str, FileEntry]) -> None:
-    """Copy the runs' predictions, their power logs and the idle baseline's, and unfinished attempts; regular files."""
+    """Copy the runs' predictions and weights, their power logs and the idle baseline's, and unfinished attempts.
+
+    Regular files only.
+    """
     runs = {log.path.stem for log in result.runs}
     for name, entry in result.files.items():
-        power, predictions = POWER_PATTERN.fullmatch(name), PREDICTIONS_PATTERN.fullmatch(name)
+        power = POWER_PATTERN.fullmatch(name)
+        kept = PREDICTIONS_PATTERN.fullmatch(name) or WEIGHTS_PATTERN.fullmatch(name)
         is_part = UNFINISHED_PATTERN.fullmatch(name) is not None
         is_part |= power is not None and (power[1] is None or power[1] in runs)
-        is_part |= predictions is not None and f"result_{predictions[1]}" in runs
+        is_part |= kept is not None and f"result_{kept[1]}" in runs
         if entry.kind != "file" or not is_part:
             continue
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

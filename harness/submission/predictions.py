@@ -50,7 +50,8 @@ class Recomputed:
 
     state: "computed", "refused" (they cannot be evaluated), or "impossible" (what it takes is missing here).
     why: of the other two. value, num_examples, signature: of one that was computed; see `harness.workload.Quality`.
-    is_played: the predictions are actions, and the episodes were played again.
+    is_played: the predictions are actions, and the episodes were played again. margin: by how much the value may differ
+        where weights were evaluated on another system.
     """
 
     state: str
@@ -59,10 +60,12 @@ class Recomputed:
     num_examples: int = 0
     signature: str | None = None
     is_played: bool = False
+    margin: float = 0.0
 
     def agrees_with(self, logged: object) -> bool:
-        """Whether the quality is the logged one, but for the last digits of sums of floats."""
-        return is_number(logged) and math.isclose(self.value, logged, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        """Whether the quality is the logged one, but for the last digits of sums of floats, and for the margin."""
+        tolerance = max(TOLERANCE, self.margin)
+        return is_number(logged) and math.isclose(self.value, logged, rel_tol=TOLERANCE, abs_tol=tolerance)
 
 
 def contradiction(log: RunLog, again: Recomputed | None, what: str = "the kept predictions") -> str:

@@ -26,12 +26,13 @@ from harness import cli
 from harness.errors import DataError, UsageError
 from harness.log import keys, run_log
 from harness.log.numerics import PRECISIONS
-from harness.run import data_cache, worker, workloads
+from harness.run import data_cache, weights, worker, workloads
 from harness.run.evaluator import Recorder
 from harness.run.recompute import Recomputation
+from harness.run.reevaluation import Reevaluation
 from harness.run.replay import Observer, digest_of_weights
 from harness.scoring import timeline
-from harness.submission.predictions import contradiction
+from harness.submission.predictions import IMPOSSIBLE, contradiction
 from harness.submission.result import read_result
 from harness.workload import EXECUTION, Quality, RunConfig, Session, Workload
 from tests import fabricate, killing
@@ -310,6 +311,47 @@ def test_labels_are_the_evaluators_alone(name: str, prepared: Prepared, tmp_path
 
     assert {file: text for file, text in messages.items() if file not in text} == {}
     assert bool(messages) == bool(workload.labels)
+
+
+@pytest.mark.slow
+@every_workload
+def test_kept_weights_are_evaluated_again(
+    name: str, prepared: Prepared, started: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Of three runs: the log's quality; one better by 0.05, which its weights do not have; weights of no network."""
+    session, rules, data = started(name), rules_of(name), prepared(name)
+    session.train_block(1)
+    recorder = Recorder(session.predict)
+    honest = workloads.workload(name).evaluator("mini", data.path, data.labels).quality(recorder)
+    digest = hashlib.sha256(recorder.archive()).hexdigest()
+    scale = 1.0 if rules.metric.unit == "fraction" else 100.0
+    better = 0.05 * scale * (1 if rules.metric.direction == "max" else -1)
+    kept = weights.serialised(session)
+
+    def change(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        evaluation = fabricate.find(steps, keys.EVAL_ACCURACY, 2)
+        evaluation.value = honest.value + (0.0, better, 0.0)[index]
+        evaluation.metadata.update(predictions=digest, num_examples=honest.num_examples)
+        if honest.signature is not None:
+            evaluation.metadata["signature"] = honest.signature
+        text = (kept, kept, kept[: len(kept) // 2])[index]
+        fabricate.keep_weights(steps, tmp_path / "result" / f"weights_{index}.safetensors", text)
+        return steps
+
+    folder = fabricate.write_result(tmp_path / "result", 3, change, rules=rules, batch_size=batch_of(name))
+    result = read_result(folder)
+    said: list[str] = []
+
+    cache = data.path.parents[2]
+    again = Reevaluation(cache, tmp_path, None, "auto", said.append)(result, RULESET).reevaluated
+
+    found = [contradiction(log, again[log.path.name], "the kept weights") for log in result.runs]
+    assert found[0] == ""
+    # Episodes that are not played alike, bit by bit, say nothing.
+    is_open = recorder.num_replies > 1 and again["result_1.txt"].state == IMPOSSIBLE
+    assert is_open or "; the kept weights have" in found[1]
+    assert "the kept weights cannot be evaluated: weights_2.safetensors: not a safetensors file" in found[2]
+    assert said[0] == "result_0.txt: evaluating its weights"
 
 
 @pytest.mark.slow

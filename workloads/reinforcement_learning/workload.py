@@ -112,6 +112,11 @@ class TrainingSession:
         weights: Mapping[str, Tensor] = self.network.state_dict()
         return weights
 
+    def evaluated_weights(self) -> Mapping[str, Tensor]:
+        """The mean of the network's weights."""
+        weights: Mapping[str, Tensor] = self.averaged.state_dict()
+        return weights
+
     def start(self, data_dir: Path) -> None:
         """Start the training environments, each from its own seed; there is nothing to read.
 

@@ -111,6 +111,10 @@ class TrainingSession:
         weights: Mapping[str, Tensor] = self.network.state_dict()
         return weights
 
+    def evaluated_weights(self) -> Mapping[str, Tensor]:
+        """Those of `weights`: they are evaluated as they are trained."""
+        return self.weights()
+
     def start(self, data_dir: Path) -> None:
         """Read both splits onto the device and compute their spectra once; no random draw changes them.
 

@@ -135,6 +135,10 @@ class StreamedSession(ABC, Generic[R]):
         weights: Mapping[str, Tensor] = self.network.state_dict()
         return weights
 
+    def evaluated_weights(self) -> Mapping[str, Tensor]:
+        """Those of `weights`: they are evaluated as they are trained."""
+        return self.weights()
+
     def start(self, data_dir: Path) -> None:
         """Open the data, and start the processes that read them.
 

@@ -41,6 +41,7 @@ _ONCE = frozenset(
         *keys.NODES_KEYS,
         keys.RUN_STOP,
         *keys.SUMMARY_KEYS,
+        *keys.WEIGHTS_KEYS,
     }
 )
 

@@ -41,7 +41,7 @@ _ORDER = (
     *((name,) for name in (*keys.REPLAY_KEYS, *keys.OPENING_KEYS)),
     (*keys.BODY_KEYS, *keys.RESUME_KEYS),
     (keys.RUN_STOP,),
-    *((name,) for name in (*keys.SUMMARY_KEYS[:-1], keys.TTA_NODES_CLEAN, keys.SUMMARY_KEYS[-1])),
+    *((name,) for name in (*keys.SUMMARY_KEYS[:-1], *keys.WEIGHTS_KEYS, keys.TTA_NODES_CLEAN, keys.SUMMARY_KEYS[-1])),
 )
 _PLACES = {name: place for place, names in enumerate(_ORDER) for name in names}
 _HEADER_PLACE = 1

@@ -72,6 +72,7 @@ _FIELDS = {
     keys.TTA_NUMERICS: {"flags": _MAP, "versions": _MAP, "environment": _MAP},
     keys.TTA_INITIAL: {"weights_digest": _TEXT, "quality": _NUMBER, "num_examples": _WHOLE},
     keys.TTA_PREDICTIONS: {"num_bytes": _WHOLE},
+    keys.TTA_WEIGHTS: {"num_bytes": _WHOLE},
     keys.TTA_DATA: {"digest": _TEXT, "num_files": _WHOLE, "num_bytes": _WHOLE},
     keys.TRACKED_STATS: {"train_loss": _NUMBER, "data_wait_s": _NUMBER, "throughput": _NUMBER},
     keys.TTA_CLOCK: {"mono_ns": _WHOLE},

@@ -330,6 +330,25 @@ def test_a_quality_that_its_predictions_do_not_have_is_found(tmp_path: Path) -> 
     ]
 
 
+def test_a_quality_that_its_weights_do_not_have_is_found(tmp_path: Path) -> None:
+    """AUD064: on another system within the margin, on the same exactly."""
+    result = read_result(fabricate.write_result(tmp_path, 3))
+    again = (
+        Recomputed(COMPUTED, "", 0.9499, 500, margin=0.006),
+        Recomputed(COMPUTED, "", 0.944, 500, margin=0.006),
+        Recomputed(REFUSED, "the file lacks a (1 in total)"),
+    )
+    found = {f"result_{n}.txt": item for n, item in enumerate(again)}
+    subject = Subject(dataclasses.replace(result, reevaluated=found), (), Standard())
+
+    items = list(signals()["AUD064"].look(subject, rules().signals["AUD064"]))
+
+    assert [(Path(item.fault.path).name, item.fault.message) for item in items] == [
+        ("result_1.txt", "the quality is 0.951; the kept weights have 0.944, of 500 examples"),
+        ("result_2.txt", "the kept weights cannot be evaluated: the file lacks a (1 in total)"),
+    ]
+
+
 def test_every_signal_is_tested() -> None:
     """By a test of this folder that names it, or by an attack that it must find."""
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))

@@ -11,7 +11,7 @@ import pytest
 
 from harness.cli import main
 from harness.submission.result import read_result
-from tests.fabricate import MODULE, SYSTEM, Step, find, write_result
+from tests.fabricate import MODULE, SYSTEM, Step, find, keep_weights, write_result
 from tests.rules.box import configure, put, recount
 from tests.rules_folder import write_ruleset
 
@@ -332,3 +332,35 @@ def test_reproduction_is_placed_next_to_the_own_result(place: Path, capsys: pyte
     assert "2 valid" in capsys.readouterr().out
     assert submit(place, result="again") == 2
     assert "never replaces another" in capsys.readouterr().err
+
+
+ADDRESS = "https://weights.example/acme"
+
+
+def test_weights_that_are_too_large_need_a_place(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is in submission.yaml, and the check is content with it."""
+
+    def change(index: int, steps: list[Step]) -> list[Step]:
+        keep_weights(steps, place / "result-weights" / f"weights_{index}.safetensors", b"weights", is_apart=True)
+        return steps
+
+    write_result(place / "large", change=change)
+
+    for words, said in (
+        ((), "large: result_0.txt, result_1.txt, result_2.txt, result_3.txt, result_4.txt: the weights are too large"),
+        (("--weights-at", "/mnt/weights"), "--weights-at '/mnt/weights': expected an address"),
+    ):
+        assert submit(place, *words, result="large") == 2
+        assert said in capsys.readouterr().err
+    assert submit(place, "--weights-at", ADDRESS, result="large") == 0
+    kept = contents(place / "tree")
+    assert f"weights_at: {ADDRESS}".encode() in kept["acme/results/box1/toy_mini/submission.yaml"]
+    assert not [name for name in kept if name.endswith(".safetensors")]
+    capsys.readouterr()
+    assert main(["check", str(place / "tree"), "--ruleset", "v1"]) == 0
+
+
+def test_place_of_weights_that_nobody_kept_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor of those that are in the submission."""
+    assert submit(place, "--weights-at", ADDRESS) == 2
+    assert "has weights that are too large for a submission" in capsys.readouterr().err

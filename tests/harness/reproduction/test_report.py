@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from harness.reproduction import report
-from harness.reproduction.reproduction import Outlook
+from harness.reproduction.reproduction import Outlook, Reproduction
 from harness.reproduction.screening import Screening, screen
 from harness.scoring.non_inferiority import Scatter
 from harness.scoring.prospect import prospect
+from harness.submission.predictions import COMPUTED, IMPOSSIBLE, Recomputed
+from harness.submission.result import read_result
+from tests import fabricate
 
 OUTLOOK = Outlook(0.06, prospect(5, Scatter(0.06**2, 19), 0.1), 100.0, Decimal("3.60"))
 
@@ -66,3 +72,26 @@ def test_screening_of_curves_too_short_or_of_one_run_says_so() -> None:
     assert "scatter is not known" in report.screening_text(1000, single, 0.1)
     assert not report.is_doubtful(single, 0.1)
     assert report.screening_facts(1000, Screening(1.2, None, 1, 1))["interval_90"] is None
+
+
+def test_kept_predictions_and_weights_are_said(tmp_path: Path) -> None:
+    """How many were computed again, why others were not, and what contradicts the logs."""
+    result = read_result(fabricate.write_result(tmp_path, 3))
+    recomputed = {"result_0.txt": Recomputed(COMPUTED, "", 0.95, 500)}
+    reevaluated = {
+        "result_0.txt": Recomputed(COMPUTED, "", 0.95, 500),
+        "result_1.txt": Recomputed(COMPUTED, "", 0.8, 500, margin=0.01),
+        "result_2.txt": Recomputed(IMPOSSIBLE, "the data are not prepared here"),
+    }
+    found = SimpleNamespace(
+        claim=SimpleNamespace(runs=result.runs, result=result), recomputed=recomputed, reevaluated=reevaluated
+    )
+
+    lines = list(report.quality_lines(cast("Reproduction", found)))
+
+    assert lines == [
+        "qualities: 1 of 3 computed again from the claim's kept predictions",
+        "weights: 2 of 3 evaluated again; 1 make the claim's predictions, bit by bit",
+        "weights: the data are not prepared here",
+        "qualities: result_1.txt: the quality is 0.951; the kept weights have 0.8, of 500 examples",
+    ]

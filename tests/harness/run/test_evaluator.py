@@ -251,3 +251,87 @@ def test_evaluating_again_answers_in_json(
     assert second["ok"] is nowhere["ok"] is False
     assert "command.json: not predictions as they are kept" in second["message"]
     assert "nowhere is missing" in nowhere["message"]
+
+
+def sent(worker: ArrayStream, *messages: Arrays) -> None:
+    for message in messages:
+        worker.send(message)
+
+
+def weights_of(*pieces: bytes, num_bytes: int | None = None) -> list[Arrays]:
+    """What a worker sends of its weights."""
+    total = sum(map(len, pieces)) if num_bytes is None else num_bytes
+    return [{"num_bytes": np.array([total])}, *({"weights": np.frombuffer(piece, np.uint8)} for piece in pieces)]
+
+
+def keeping(folder: Path) -> dict[str, Any]:
+    place, apart = folder / "weights_0.safetensors", folder / "apart" / "weights_0.safetensors"
+    return {"do": "weights", "stream": 0, "path": str(place), "apart": str(apart)}
+
+
+@pytest.mark.parametrize(("limit", "name"), [(6, "weights_0.safetensors"), (5, "apart/weights_0.safetensors")])
+def test_weights_are_kept_as_they_come(
+    ends: tuple[Service, ArrayStream], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, name: str
+) -> None:
+    """In pieces; those that are too large for a submission are kept apart."""
+    monkeypatch.setattr(evaluator, "MAX_WEIGHTS_BYTES", limit)
+    service, worker = ends
+    sent(worker, *weights_of(b"abcd", b"ef"))
+
+    answer = service.answer(keeping(tmp_path))
+
+    kept = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept == [name]
+    assert (tmp_path / name).read_bytes() == b"abcdef"
+    digest = hashlib.sha256(b"abcdef").hexdigest()
+    assert answer == {"num_bytes": 6, "sha256": digest, "is_kept": limit == 6}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{}],
+        [{"num_bytes": np.array([0])}],
+        [{"num_bytes": np.array([1 << 40])}],
+        [{"num_bytes": np.array([1.0])}],
+        weights_of(b"abcd", num_bytes=3),
+        [*weights_of(num_bytes=3), {}],
+        [*weights_of(num_bytes=3), {"weights": np.zeros(3)}],
+        [*weights_of(num_bytes=3), {"weights": np.zeros(0, np.uint8)}],
+    ],
+    ids=["nothing", "no bytes", "a terabyte", "a float", "too many", "no piece", "floats", "an empty piece"],
+)
+def test_weights_that_are_none_are_refused(
+    ends: tuple[Service, ArrayStream], tmp_path: Path, messages: list[Arrays]
+) -> None:
+    """Without waiting for more; nothing is left of them."""
+    service, worker = ends
+    sent(worker, *messages)
+
+    with pytest.raises(WorkerError, match="as its weights"):
+        service.answer(keeping(tmp_path))
+
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_weights_of_a_worker_that_ends_are_not_kept(tmp_path: Path) -> None:
+    near, far = socket.socketpair()
+    worker, stream = ArrayStream(far), ArrayStream(near)
+    sent(worker, *weights_of(b"ab", num_bytes=4))
+    worker.close()
+
+    with pytest.raises(WorkerError, match="ended while it sent its weights"):
+        Service([stream]).answer(keeping(tmp_path))
+
+    stream.close()
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_weights_that_cannot_be_written_are_said(ends: tuple[Service, ArrayStream], tmp_path: Path) -> None:
+    """The referee logs why."""
+    service, worker = ends
+    (tmp_path / "file").write_text("")
+    sent(worker, *weights_of(b"abcd"))
+
+    with pytest.raises(WorkerError, match=r"the weights cannot be kept: (Not a directory|File exists)"):
+        service.answer(keeping(tmp_path / "file"))

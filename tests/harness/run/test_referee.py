@@ -33,6 +33,7 @@ def play(
     num_devices: int = 1,
     job: Any = None,
     rehearsal: ScriptedWorker | None = None,
+    weights: tuple[Path, Path] | None = None,
     drop_caches: Callable[[], tuple[bool, dict[str, Any]]] = lambda: (True, {"method": "none"}),
     **worker: Any,
 ) -> tuple[Outcome, RunLog, ScriptedWorker]:
@@ -51,6 +52,7 @@ def play(
         is_interrupted=lambda: clock.now_ns >= interrupt_after_s * 1e9,
         drop_caches=drop_caches,
         judge_loaded=lambda listed: {"referee": {}, **listed},
+        weights=weights,
     )
     try:
         outcome = referee.run()
@@ -244,6 +246,50 @@ def test_predictions_that_were_kept_are_named_after_the_run(tmp_path: Path, answ
     assert outcome.is_reached
     assert log.value("tta_predictions") == value
     assert log.one("eval_accuracy").metadata["predictions"] == PREDICTIONS_DIGEST
+
+
+def places_of(folder: Path) -> tuple[Path, Path]:
+    return folder / "weights_0.safetensors", folder / "apart" / "weights_0.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        (None, {"file": "weights_0.safetensors", "num_bytes": 4321, "sha256": "5e" * 32, "reason": None}),
+        (
+            {"ok": True, "is_kept": False, "num_bytes": 10**9, "sha256": "5e" * 32},
+            {"file": None, "num_bytes": 10**9, "sha256": "5e" * 32, "reason": None},
+        ),
+        (
+            {"ok": False, "message": "no space left"},
+            {"file": None, "num_bytes": 0, "sha256": None, "reason": "no space left"},
+        ),
+        (WorkerLost("gone"), {"file": None, "num_bytes": 0, "sha256": None, "reason": "gone"}),
+    ],
+    ids=["kept", "too large", "not written", "lost"],
+)
+def test_weights_are_kept_after_the_clock_has_stopped(tmp_path: Path, answer: Any, value: Any) -> None:
+    """On request, of a worker that reached its target; whether they could be does not change the outcome."""
+    answers = {} if answer is None else {("weights", 0): answer}
+    outcome, log, worker = play(tmp_path / "log", [0.95], weights=places_of(tmp_path), answers=answers)
+
+    assert outcome.is_reached
+    assert log.value("tta_weights") == value
+    assert [event.key for event in log.events][-3:] == ["tta_loaded", "tta_weights", "tta_end"]
+    place, apart = places_of(tmp_path)
+    assert {"do": "weights", "path": str(place), "apart": str(apart)} in worker.asked
+
+
+def test_weights_of_a_run_that_has_no_worker_any_more_are_not_kept(tmp_path: Path) -> None:
+    """The log says so; without the request it says nothing."""
+    answers = {("train", 1): WorkerLost("gone")}
+    _, log, worker = play(tmp_path / "log", [0.5], weights=places_of(tmp_path), answers=answers)
+    _, other, _ = play(tmp_path / "other", [0.95])
+
+    reason = "the worker had ended before it could be asked"
+    assert log.value("tta_weights") == {"file": None, "num_bytes": 0, "sha256": None, "reason": reason}
+    assert "weights" not in [command["do"] for command in worker.asked]
+    assert other.first("tta_weights") is None
 
 
 def test_signature_of_a_metric_is_logged_beside_its_value(tmp_path: Path) -> None:

@@ -163,6 +163,15 @@ def test_a_claim_is_texts(tmp_path: Path) -> None:
     assert claim_of(tmp_path, lines_of({**CLAIM, "notes": "5"})) == (Claim(**CLAIM, notes="5"), [])
 
 
+def test_a_claim_says_where_weights_are_only_if_some_are_elsewhere(tmp_path: Path) -> None:
+    """A submission without any has the lines that it always had."""
+    place = "https://weights.example/acme"
+
+    assert set(Claim(**CLAIM).record()) == {*CLAIM, "notes"}
+    assert Claim(**CLAIM, weights_at=place).record() == {**CLAIM, "notes": "", "weights_at": place}
+    assert claim_of(tmp_path, lines_of({**CLAIM, "weights_at": place})) == (Claim(**CLAIM, weights_at=place), [])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

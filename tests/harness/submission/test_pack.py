@@ -97,6 +97,19 @@ def test_the_predictions_of_the_runs_are_submitted(tree: Path, tmp_path: Path) -
     assert set(submitted) <= set(read_result(place).manifest or {})
 
 
+def test_the_weights_of_the_runs_are_submitted(tree: Path, tmp_path: Path) -> None:
+    """Not those of another run, or files with almost their name."""
+    folder = write_result(tmp_path / "run", num_runs=2)
+    for name in ("weights_0.safetensors", "weights_1.safetensors", "weights_2.safetensors", "weights_0.pt"):
+        (folder / name).write_bytes(name.encode())
+
+    place = submit(tree, read_result(folder))
+
+    submitted = [name for name in content(place) if "weights" in name]
+    assert submitted == ["weights_0.safetensors", "weights_1.safetensors"]
+    assert set(submitted) <= set(read_result(place).manifest or {})
+
+
 def test_staging_has_the_layout_of_the_tree_and_is_never_found(tree: Path, result: Result) -> None:
     """The check before the submission sees what the organiser will see; a reader of the tree does not see it."""
     with pack.packed(tree, result, claim_for(result)) as staging:
