@@ -247,8 +247,7 @@ class Execution:
         return total
 
     def close(self) -> None:
-        """Leave the process group and release the network."""
-        self.accelerator.end_training()
+        """Release the network. The worker leaves the process group: other sessions of this process may follow."""
         self.accelerator.free_memory()
 
 

@@ -252,7 +252,7 @@ class TrainingSession:
         checkpoint.load(self, folder)
 
     def close(self) -> None:
-        """Leave the process group and release the data."""
+        """Release the network and the data."""
         if hasattr(self, "execution"):
             self.execution.close()
         self.__dict__.clear()

@@ -315,7 +315,7 @@ class TrainingSession:
         bring_to(self.envs, more["envs"], self.is_over_N)
 
     def close(self) -> None:
-        """Close the environments and leave the process group."""
+        """Close the environments and release everything."""
         if "envs" in self.__dict__:
             self.envs.close()
         if "execution" in self.__dict__:

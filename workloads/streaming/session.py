@@ -210,7 +210,7 @@ class StreamedSession(ABC, Generic[R]):
         self.training = self._train_from(position=place)
 
     def close(self) -> None:
-        """End the processes that read, leave the process group, and release everything."""
+        """End the processes that read, and release everything."""
         for name in ("training", "testing", "execution"):
             if hasattr(self, name):
                 getattr(self, name).close()
