@@ -86,7 +86,7 @@ class Change:
 
 def steps(name: str, data_dir: Path, seed: int, change: Change, num_steps: int = WITHIN) -> Replay:
     """The first steps of a workload in this process."""
-    changed = dict(change.hyperparameters)
+    changed: dict[str, Any] = dict(change.hyperparameters)
     config = sessions.config(name, data_dir, seed=seed if change.seed is None else change.seed, **changed)
 
     def opened(observer: Observer) -> Session:
