@@ -1,4 +1,4 @@
-"""Computed again from the kept predictions, the quality of a run is not that of its log.
+"""Computed again from the kept predictions, the quality that decided the run is another.
 
 ## What it does
 What QUA016 does in a check: computes the quality of the kept predictions again, where the data of the run are prepared,
