@@ -135,6 +135,14 @@ def as_path(text: str) -> Path:
     return Path(Path(*names[:end]).resolve(), *names[end:]) if end else Path(text)
 
 
+def as_folder(text: str) -> Path:
+    """The path of a folder that exists."""
+    path = as_path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+    return path
+
+
 def as_positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number of at least 1")

@@ -20,7 +20,7 @@ from harness.checker.audit.signals import AuditRules, Signal, Suspicion
 from harness.checker.parallel import Complete
 from harness.checker.report import html, sarif, text
 from harness.checker.results import AUTO, open_results
-from harness.commands._arguments import Parser, add_format, add_prepared, add_results, as_path, utc_today
+from harness.commands._arguments import Parser, add_format, add_prepared, add_results, as_folder, as_path, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, printable, unknown_name
 from harness.findings import Group, finding_object, group_object, grouped_by
 from harness.ruleset.model import RuleSet
@@ -42,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
     add_prepared(parser)
     parser.add_argument(
         "--weights",
-        type=as_path,
+        type=as_folder,
         metavar="DIR",
         help="evaluate kept weights again: those in the results, and in DIR those that were too large to be submitted",
     )
@@ -53,8 +53,6 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
     facts: list[Complete] = [Recomputation(cache)]
     with tempfile.TemporaryDirectory(prefix="tta-weights-") as output:
         if arguments.weights is not None:
-            if not arguments.weights.is_dir():
-                raise UsageError(f"--weights {arguments.weights}: is not a folder")
             facts.append(Reevaluation(cache, Path(output), arguments.weights, "auto", _say))
         return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.mirror, facts)
 

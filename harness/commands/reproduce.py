@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from harness.commands._arguments import Parser, add_format, add_ruleset, as_number, as_path, as_positive
+from harness.commands._arguments import Parser, add_format, add_ruleset, as_folder, as_number, as_path, as_positive
 from harness.commands._jobs import add_scheduler, carried_out
 from harness.commands._running import add_running, request_of
 from harness.errors import ExitStatus, UsageError, printable
@@ -63,7 +63,7 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--module", type=as_path, metavar="FILE", help="open division: the module of the claim")
     parser.add_argument(
-        "--weights", type=as_path, metavar="DIR", help="a folder with weights that were too large to be submitted"
+        "--weights", type=as_folder, metavar="DIR", help="a folder with weights that were too large to be submitted"
     )
     parser.add_argument(
         "--same-versions",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,10 @@ class Reevaluation:
         digest, num_bytes = weights_digest(log), log.field(keys.TTA_WEIGHTS, "num_bytes")
         files = [] if self.downloads is None else sorted(self.downloads.iterdir())[:_MAX_FILES]
         for path in files:
-            is_like = path.is_file() and path.stat().st_size == num_bytes <= MAX_APART_BYTES
-            if is_like and sha256_of(path) == digest:
-                return path
+            with suppress(OSError):  # one that cannot be read is not it
+                is_like = path.is_file() and path.stat().st_size == num_bytes <= MAX_APART_BYTES
+                if is_like and sha256_of(path) == digest:
+                    return path
         where = printable(result.claim.weights_at, 200) if result.claim is not None and result.claim.weights_at else ""
         there = f"the weights are at {where}: download them" if where else "the weights are not part of the result"
         return f"{there}; --weights DIR names the folder that has the file with the SHA-256 {digest}"

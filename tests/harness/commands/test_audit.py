@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness import cli
 from harness.checker import registry
 from harness.checker.audit import engine, read
 from harness.checker.audit.engine import Audited
@@ -80,6 +81,15 @@ def test_the_mirror_is_read_from_its_file(tmp_path: Path, capsys: pytest.Capture
     for place in (tmp_path / "none.db", tmp_path / "absent.db"):
         with pytest.raises(InputError):
             audit.run([folder], "auto", "text", TODAY, place)
+
+
+def test_weights_are_looked_for_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which must be there; a result without kept weights is audited as without the option."""
+    folder = fabricate.write_submission(tmp_path / "tree")
+
+    assert cli.main(["audit", str(folder), "--weights", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere' is not a folder" in capsys.readouterr().err
+    assert cli.main(["audit", str(folder), "--weights", str(tmp_path)]) == 0
 
 
 def test_a_published_round_is_known_by_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
