@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.ruleset import catalog, load
-from harness.run.reevaluation import Reevaluation
+from harness.run.reevaluation import Reevaluation, _margin, _words
 from harness.submission.claim import Claim
-from harness.submission.predictions import IMPOSSIBLE
+from harness.submission.predictions import COMPUTED, IMPOSSIBLE, Recomputed
 from harness.submission.result import Result, read_result
 from tests import fabricate
 from tests.fabricate import Step, find
@@ -113,3 +113,34 @@ def test_configuration_that_the_rules_do_not_permit_is_not_opened(tmp_path: Path
 
     assert why.startswith("the run's configuration cannot be opened here: ")
     assert "precision 'fp8' is not permitted" in why
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "margin"),
+    [
+        ("image_classification", 0.9, 3 / 5040),
+        ("image_classification", 0.9001, 0.001),
+        ("translation", 0.9, 300 / 400),
+    ],
+    ids=["nothing changes", "another order changes something", "BLEU"],
+)
+def test_margin_is_three_examples_or_ten_times_what_another_order_changes(
+    name: str, other: float, margin: float
+) -> None:
+    rules = RULESET.benchmark(name, "mini")
+
+    found = _margin(rules, {"value": 0.9, "num_examples": rules.eval_examples}, {"value": other})
+
+    assert found == pytest.approx(margin)
+
+
+@pytest.mark.parametrize(
+    ("again", "words"),
+    [
+        (Recomputed(COMPUTED, "", 0.5, 9), "its weights make the predictions of its last evaluation, bit by bit: 0.5"),
+        (Recomputed(COMPUTED, "", 0.5, 9, margin=0.01), "its weights have 0.5; other kernels may change that by 0.01"),
+        (Recomputed(IMPOSSIBLE, "no data"), "its weights were not evaluated: no data"),
+    ],
+)
+def test_what_became_of_weights_is_said(again: Recomputed, words: str) -> None:
+    assert _words(again) == words
