@@ -41,7 +41,7 @@ def made(folder: Path, num_runs: int = 5, damage: Damage | None = None, toleranc
     identity = Identity((Difference("code", MARKUP, MARKUP),), True)
     outlook = outlook_of(claim, terms, True, None)
     steps_again = Comparison("not available", 0, why=MARKUP)
-    return judged(claim, terms, identity, outlook, folder / "new", new, steps_again, {})
+    return judged(claim, terms, identity, outlook, folder / "new", new, steps_again, {}, {})
 
 
 def shown(found: Reproduction) -> str:
