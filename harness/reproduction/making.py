@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.base.values import is_whole
 from harness.errors import OutputError, UsageError, WorkerError, printable
 from harness.launch.runs import make_runs
 from harness.log import keys
@@ -43,6 +44,7 @@ from harness.workload import EXECUTION
 # Of a claim's first steps, as many are made again: a log may state thousands, which nobody has time for.
 MAX_STEPS = 100
 REPLAY_LIMIT_S = 3600.0
+MAX_SEED = 2**32  # what numpy's generator takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def replay(prepared: Prepared, folder: Path) -> Comparison | None:
     """
     for log in prepared.claim.result.runs:
         claimed, seed = replay_of(log), log.value(keys.SEED)
-        if claimed is None or not isinstance(seed, int):
+        if claimed is None or not is_whole(seed) or not 0 <= seed < MAX_SEED:
             continue
         if prepared.request.nodes > 1:
             return Comparison("not available", 0, why="they are made on one node")
