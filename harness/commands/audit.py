@@ -26,7 +26,6 @@ from harness.findings import Group, finding_object, group_object, grouped_by
 from harness.ruleset.model import RuleSet
 from harness.run.data_cache import default_cache
 from harness.run.recompute import Recomputation
-from harness.run.reevaluation import Reevaluation
 from harness.submission import layout
 from harness.submission.claim import Unreadable
 
@@ -53,6 +52,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
     facts: list[Complete] = [Recomputation(cache)]
     with tempfile.TemporaryDirectory(prefix="tta-weights-") as output:
         if arguments.weights is not None:
+            from harness.run.reevaluation import Reevaluation  # what makes runs takes a quarter of a second
+
             facts.append(Reevaluation(cache, Path(output), arguments.weights, "auto", _say))
         return run(arguments.paths, arguments.ruleset, arguments.format, utc_today(), arguments.mirror, facts)
 
