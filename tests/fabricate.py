@@ -185,6 +185,22 @@ def module_record(text: str, name: str = MODULE_NAME) -> dict[str, Any]:
     return {"name": name, "sha256": hashlib.sha256(text.encode()).hexdigest(), "parts": ["build_model"]}
 
 
+def equivalence_record(text: str, seed: int, num_steps: int = 100) -> dict[str, Any]:
+    """What the log of run `seed` says of a module with this text that computes what the reference does."""
+    module = module_record(text)
+    seeds = [1000 + 2 * seed, 1001 + 2 * seed]
+    found = {"difference": 1e-7, "tolerance": 1e-5, "seed": seeds[0], "step": 7}
+    quantities = {name: {**found} for name in ("initial_weights", "batches", "loss", "gradient_norm", "update")}
+    return {
+        "module": module["name"],
+        "sha256": module["sha256"],
+        "seeds": seeds,
+        "steps": num_steps,
+        "quantities": {**quantities, "tensor_update": {**found, "tensor": "head.bias"}},
+        "is_equivalent": True,
+    }
+
+
 @dataclass
 class Step:
     """An event before it is written: time in seconds on the run's clock."""
@@ -210,13 +226,14 @@ def events(
     system: dict[str, Any] | None = None,
     division: str = "closed",
     module: str | None = None,
+    is_equivalent: bool = False,
     num_nodes: int = 1,
     mono_ns: int | None = None,
 ) -> list[Step]:
     """The events of one run, as the referee writes them.
 
     Every block trains `eval_every_samples` samples in `block_s` seconds (of which 0.1 s wait for data).
-    module: the text of fast.py, with which a run of the open division was made.
+    module: the text of fast.py, with which a run of the open division was made; with is_equivalent, one of the closed.
     num_nodes: hosts h, h1, ..., a rank on each. mono_ns: where the clock's zero is; a log without it has no tta_clock.
     """
     rules = rules or benchmark_rules()
@@ -271,6 +288,8 @@ def events(
         {"rank": rank, "world_size": num_nodes, "host": host_of(rank), "pid": 42 + rank, "device": "cpu"}
         for rank in range(num_nodes)
     ]
+    if module is not None and is_equivalent:
+        at(0.7, "tta_equivalent", equivalence_record(module, seed))
     if rules.replay_steps:
         at(0.8, "tta_replay", replay_record(seed, rules.replay_steps))
     at(0.9, "tta_initial", {"weights_digest": weights, "quality": 0.1, "num_examples": rules.eval_examples})

@@ -28,7 +28,7 @@ HOMES = {
     "scipy": {"scoring.components", "scoring.target"},
     "sqlalchemy": {"tracking.store"},  # for MLflow's exceptions
     "starlette": {"board.service"},
-    "torch": {"run.all_reduce", "run.numerics", "run.replay", "run.weights", "run.worker"},
+    "torch": {"run.all_reduce", "run.equivalence", "run.numerics", "run.replay", "run.weights", "run.worker"},
     "uvicorn": {"board.connections", "board.service"},
     "workloads": {"run.workloads"},
     "yaml": {"base", "launch.kubernetes", "mlperf.load", "submission.pack"},

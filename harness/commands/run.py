@@ -33,6 +33,13 @@ def add_arguments(parser: Parser) -> None:
         help="open division: a Python file that replaces parts of the workload",
     )
     parser.add_argument(
+        "--equivalent",
+        type=as_path,
+        metavar="FILE",
+        help="closed division: a Python file that computes parts of the workload in another way; each run compares it "
+        "with the reference before its clock starts, and is refused where they differ",
+    )
+    parser.add_argument(
         "--runs", type=as_positive, metavar="N", help="number of runs (default: as many as the rules ask)"
     )
     parser.add_argument(
@@ -99,6 +106,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         is_resumed=arguments.resume,
         full_curve=arguments.full_curve,
         module=arguments.module,
+        equivalent=arguments.equivalent,
         checkpoint_min=arguments.checkpoint_every,
         keeps_weights=arguments.keep_weights,
     )
@@ -120,6 +128,7 @@ def _refuse_single(arguments: argparse.Namespace) -> None:
     num_nodes = arguments.power_nodes if arguments.power_nodes > 1 else None  # their agents serve a single referee
     for option, value in (
         ("--module", arguments.module),
+        ("--equivalent", arguments.equivalent),
         ("--source", arguments.source),
         ("--power-nodes", num_nodes),
     ):

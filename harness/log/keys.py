@@ -52,6 +52,7 @@ TTA_RESOLVED = "tta_resolved"  # the configuration that the worker reports after
 TTA_NUMERICS = "tta_numerics"  # {"flags", "versions", "environment"}: the arithmetic in force after prepare()
 TTA_SYSTEM = "tta_system"  # {"name": "...", "digest": "<sha256 of the system description as canonical JSON>"}
 TTA_REPLAY = "tta_replay"  # {"steps", "losses": bits, "batches", "weights": digests}: see `harness.run.replay`
+TTA_EQUIVALENT = "tta_equivalent"  # {"module", "sha256", "seeds", "steps", "quantities": {...}, "is_equivalent"}
 TTA_INITIAL = "tta_initial"  # before any training: {"weights_digest": "<sha256>", "quality": q, "num_examples": n}
 TTA_WORLD = "tta_world"  # [{"rank", "world_size", "host", "pid", "device", "versions": {...}}, ...]
 TTA_ISOLATION = "tta_isolation"  # what confines the worker: see `harness.log.isolation`; and its environment
@@ -95,7 +96,8 @@ HEADER_KEYS = (
 )
 REPRODUCTION_KEYS = (TTA_REPRODUCES,)  # in the header of a run that `tta reproduce` made
 VARIANCE_KEYS = (TTA_SEEDS,)  # in the header of a run that `tta variance` made
-REPLAY_KEYS = (TTA_REPLAY,)  # before the opening, where the rules ask for it
+# Before the opening: of a closed run with a reimplementation, and where the rules ask for the first steps.
+REPLAY_KEYS = (TTA_EQUIVALENT, TTA_REPLAY)
 OPENING_KEYS = (
     TTA_INITIAL,
     TTA_WORLD,

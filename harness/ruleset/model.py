@@ -138,6 +138,8 @@ class BenchmarkRules:
     permits_resume: an interrupted run may go on from its last checkpoint; the clock does not stop in between.
     replay_steps: the first steps that each run makes in a deterministic mode before its clock starts, for `tta
         reproduce`; 0: none. replay_limit_s: no further one is begun after so many seconds.
+    equivalence_steps: over how many steps a reimplementation in the closed division is compared with the reference
+        before the clock starts; 0: there can be none. equivalence_limit_s: how long that may take.
     reproduce_tolerance: how much worse than claimed a reproduction may be, as a share; None: by the scatter of the
         reference.
     """
@@ -167,6 +169,8 @@ class BenchmarkRules:
     permits_resume: bool = False
     replay_steps: int = 0
     replay_limit_s: float = 60.0
+    equivalence_steps: int = 0
+    equivalence_limit_s: float = 600.0
     reproduce_tolerance: float | None = None
 
     @property
@@ -177,12 +181,13 @@ class BenchmarkRules:
     def terms_digest(self) -> str:
         """SHA-256 of the rules that decide a run: all of these but what is measured under them, and what decides none.
 
-        Measured are the reference runs, the baselines and `untrained_limit`; `open_runs`, `provisional` and what is for
-        those who make a run again decide none.
+        Measured are the reference runs, the baselines and `untrained_limit`; `open_runs`, `provisional`, and what is
+        for those who make a run again or doubt a reimplementation, decide none.
         """
         terms = dataclasses.asdict(self)
         measured = ("reference_recipes", "reference_convergence", "baselines", "untrained_limit")
-        for name in (*measured, "open_runs", "provisional", "replay_steps", "replay_limit_s", "reproduce_tolerance"):
+        repeated = ("replay_steps", "replay_limit_s", "equivalence_steps", "equivalence_limit_s", "reproduce_tolerance")
+        for name in (*measured, "open_runs", "provisional", *repeated):
             del terms[name]
         if not self.permits_resume:  # as in rules that were written before there was a choice
             del terms["permits_resume"]
@@ -200,6 +205,10 @@ class BenchmarkRules:
             "eval_every_samples must be from 1 to max_samples": 1 <= self.eval_every_samples <= self.max_samples,
             "max_seconds must be positive": self.max_seconds > 0,
             "replay_steps and replay_limit_s must not be negative": min(self.replay_steps, self.replay_limit_s) >= 0,
+            "equivalence_steps and equivalence_limit_s must not be negative": min(
+                self.equivalence_steps, self.equivalence_limit_s
+            )
+            >= 0,
             "reproduce_tolerance must be from 0.01 to 1": self.reproduce_tolerance is None
             or 0.01 <= self.reproduce_tolerance <= 1,
             "train_examples and eval_examples must be positive": min(self.train_examples, self.eval_examples) > 0,

@@ -40,7 +40,7 @@ from harness.submission.system import system_description
 from harness.submission.weights import weights_name
 from harness.workload import read_execution
 
-OPEN = "open"
+OPEN = open_module.OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class Request:
     is_resumed: bool = False
     full_curve: bool = False
     module: Path | None = None
+    equivalent: Path | None = None
     isolation: str = "auto"
     checkpoint_min: float | None = None
     reproduces: str | None = None
@@ -181,17 +182,32 @@ def read_module(request: Request, ruleset: RuleSet) -> tuple[open_module.Module 
     """Return the module named on the command line, None without one, and its text. It is read and never imported.
 
     Raises:
-        UsageError: the division takes no module, or the file is not one.
+        UsageError: the division or the benchmark takes no such module, or the file is not one.
     """
-    if request.module is None or request.division not in ruleset.divisions:  # `shared_plan` refuses that division
+    if request.division not in ruleset.divisions:  # `shared_plan` refuses it
         return None, b""
-    if request.division != OPEN:
+    is_open = request.division == OPEN
+    path, other = (request.module, request.equivalent) if is_open else (request.equivalent, request.module)
+    if other is not None and is_open:
         raise UsageError(
-            f"--module {printable(request.module)}: the {printable(request.division)} division trains the workload "
-            f"unchanged; a module needs --division {OPEN}"
+            f"--equivalent {printable(other)}: in the {OPEN} division a module need not be equivalent; use --module"
         )
+    if other is not None:
+        raise UsageError(
+            f"--module {printable(other)}: the {printable(request.division)} division trains the workload unchanged; a "
+            f"module needs --division {OPEN}, or --equivalent if it computes the same"
+        )
+    if path is None:
+        return None, b""
     workload = workloads.workload(request.workload)
-    return open_module.read_module(request.module, workload.name, workload.parts)
+    rules = ruleset.benchmark(request.workload, request.suite)
+    if not is_open and not rules.equivalence_steps:
+        raise UsageError(
+            f"--equivalent {printable(path)}: the rules of {rules.name} compare no steps (equivalence_steps), so that "
+            "it takes no reimplementation"
+        )
+    parts = open_module.permitted_parts(request.division, workload.parts)
+    return open_module.read_module(path, workload.name, parts)
 
 
 def _system(request: Request) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,7 +31,8 @@ class Plan:
     prices_digest: the price book in force, which prices this run permanently; None if the rules have none.
     data_dir, labels_dir: the data for the worker, and for the evaluator alone.
     execution: the values of the workload's execution options.
-    module, module_path: the module whose functions replace parts of the workload in the open division, and its file.
+    module, module_path: the module whose functions replace parts of the workload, and its file: in the open division by
+        others, in the closed one by such as compute the same.
     energy_limits: what the rules require of a measurement. identity: the code and the packages that run.
     attempt: which attempt at this run it is; earlier ones have no end and are kept in `unfinished/`.
     job: what the log says of the scheduler's job, where the run has this node alone; None where it is in none.
@@ -118,6 +119,11 @@ class Plan:
         """The command for the steps of `tta_replay`. data_dir: as the worker sees it."""
         steps, limit_s = self.rules.replay_steps, self.rules.replay_limit_s
         return {**self.opening, "do": "replay", "data_dir": data_dir, "num_steps": steps, "limit_s": limit_s}
+
+    def comparing(self, data_dir: str, seeds: Sequence[int]) -> dict[str, Any]:
+        """The command that measures a reimplementation, over equally many steps from each of `seeds`."""
+        steps = -(-self.rules.equivalence_steps // len(seeds))
+        return {**self.opening, "do": "compare", "data_dir": data_dir, "seeds": [*seeds], "steps_per_seed": steps}
 
     def header(self) -> Iterator[tuple[str, object, Mapping[str, object] | None]]:
         """Yield key, value and metadata of each event that is written before the worker starts."""

@@ -2,6 +2,8 @@
 
 header                                          everything that was decided beforehand
 tta_clock                                       the zero of this clock
+tta_equivalent                                  of a reimplementation, in the rehearsal that follows: how far from the
+                                                reference it is
 tta_replay, tta_initial                         a rehearsal with a worker of its own: the first steps in a deterministic
                                                 mode, then, without them, the quality before training
 world, tta_isolation                            the meters start; every rank describes itself; a wrong world is refused
@@ -29,6 +31,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -41,6 +44,7 @@ from harness.energy.accounting import run_energy
 from harness.energy.run_energy import RunEnergy, energy_value
 from harness.errors import DataError, Interrupted, LogError, TtaError, UsageError, WorkerError, printable
 from harness.log import keys
+from harness.log.equivalence import NUM_SEEDS, parse_equivalence
 from harness.log.events import digest_of
 from harness.log.writer import LogWriter
 from harness.metering.session import Power
@@ -57,6 +61,7 @@ from harness.run.plan import (
     WorkerTimeout,
 )
 from harness.run.resumption import Resumption, facts
+from harness.submission import module as open_module
 
 START_LIMIT_S = 600.0  # importing torch on every rank of a cold machine; before any clock
 CLOSE_LIMIT_S = 20.0
@@ -238,6 +243,8 @@ class Referee:
         self._refuse_wrong_world(worker.start(self._tick, START_LIMIT_S))
         limit_s = plan.timing.max_init_s[plan.division]
         data_dir = worker.give_data(plan.data_dir)
+        if plan.module is not None and plan.division != open_module.OPEN:
+            self._compare(plan.module, worker, data_dir)
         if plan.rules.replay_steps:
             replayed = self._ask(plan.replaying(data_dir), START_LIMIT_S + limit_s, worker).get("replay")
             self.log.event(keys.TTA_REPLAY, mapping_or_empty(replayed))
@@ -249,6 +256,32 @@ class Referee:
         self.drop_caches()  # the rehearsal has read the data
         quality, num_examples = _number(answer, "value"), _count(answer, "num_examples")
         self.log.event(keys.TTA_INITIAL, {**_weights(prepared), "quality": quality, "num_examples": num_examples})
+
+    def _compare(self, module: open_module.Module, worker: Worker, data_dir: str) -> None:
+        """Log how far the reimplementation is from the reference, on seeds that are drawn here and now.
+
+        Raises:
+            UsageError: it is not equivalent.
+        """
+        rules = self.plan.rules
+        seeds = secrets.SystemRandom().sample(range(1 << 31), NUM_SEEDS)
+        command = self.plan.comparing(data_dir, seeds)
+        answer = self._ask(command, START_LIMIT_S + rules.equivalence_limit_s, worker)
+        record = {
+            "module": module.name,
+            "sha256": module.sha256,
+            "seeds": seeds,
+            "steps": len(seeds) * command["steps_per_seed"],
+            "quantities": answer.get("quantities"),
+            "is_equivalent": False,
+        }
+        try:
+            found = parse_equivalence(record)
+        except ValueError as error:
+            raise WorkerError(f"the worker did not report how far the module is from the reference: {error}") from None
+        self.log.event(keys.TTA_EQUIVALENT, {**record, "is_equivalent": found.broken is None})
+        if found.broken is not None:
+            raise UsageError(f"{module.name} is {found.words()}")
 
     def _run(self) -> None:
         plan = self.plan

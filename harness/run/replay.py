@@ -133,13 +133,18 @@ def together(own: str, world: World) -> str:
     return own if len(found) == 1 else hashlib.sha256(" ".join(found).encode()).hexdigest()
 
 
+def limit_workspace() -> None:
+    """Have cuBLAS give the same bits each time in this process, if it has multiplied nothing yet."""
+    name, value = _CUBLAS
+    os.environ.setdefault(name, value)
+
+
 @contextmanager
 def deterministic() -> Iterator[None]:
     """Hold torch to operations that give the same bits each time; the first use decides it for cuBLAS."""
     import torch
 
-    name, value = _CUBLAS
-    os.environ.setdefault(name, value)
+    limit_workspace()
     cudnn: Any = torch.backends.cudnn
     before = torch.are_deterministic_algorithms_enabled(), cudnn.benchmark, cudnn.deterministic
     torch.use_deterministic_algorithms(True)

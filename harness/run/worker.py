@@ -26,7 +26,7 @@ from typing import Any
 from harness.base.files import sha256_of, sync_folder
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
-from harness.run import numerics, weights
+from harness.run import equivalence, numerics, weights
 from harness.run.array_stream import ArrayStream
 from harness.run.loaded import loaded_files
 from harness.run.replay import LEFT_OUT, Observer, digest_of_weights, other_kernels, replay
@@ -144,6 +144,29 @@ def _failure(error: BaseException) -> dict[str, Any]:
 def _open(command: dict[str, Any], observer: Observer | None = None) -> tuple[Session, dict[str, Any]]:
     """Set the precision; return the session, with the parts of a module if there is one, and its configuration for the
     log."""
+    return _opened(command, _functions(command), observer)
+
+
+def _functions(command: dict[str, Any]) -> dict[str, Any]:
+    """Import the command's module, if it has one, and return its functions."""
+    from harness.run import workloads
+
+    if not command.get("module"):
+        return {}
+    named = open_module.parse_module(_record(command))
+    assert named is not None
+    workload = workloads.workload(command["config"]["workload"])
+    takes = open_module.permitted_parts(command["config"]["division"], workload.parts)
+    return open_module.load_module(Path(command["module"]["path"]), named, workload.name, takes)
+
+
+def _record(command: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in command["module"].items() if name != "path"}
+
+
+def _opened(
+    command: dict[str, Any], functions: dict[str, Any], observer: Observer | None
+) -> tuple[Session, dict[str, Any]]:
     from harness.run import workloads
 
     config = RunConfig(**command["config"])
@@ -155,13 +178,11 @@ def _open(command: dict[str, Any], observer: Observer | None = None) -> tuple[Se
         if logged[name] is None:
             del logged[name]
     logged["module"] = None
-    if module := command.get("module"):
-        path = Path(module.pop("path"))
-        named = open_module.parse_module(module)
-        assert named is not None
-        config = dataclasses.replace(config, parts=open_module.load_module(path, named, workload.name, workload.parts))
-        logged["module"] = named.record()
-    return workload.open(dataclasses.replace(config, observer=observer)), logged
+    if command.get("module"):
+        logged["module"] = _record(command)
+    is_equivalent = config.division != open_module.OPEN and functions
+    parts = equivalence.Parts(functions) if is_equivalent else functions
+    return workload.open(dataclasses.replace(config, parts=parts, observer=observer)), logged
 
 
 def _answer(
@@ -237,6 +258,37 @@ def initialise(session: Session, config: Mapping[str, Any], rank: int) -> None:
     session.initialise()
     if noise_seed is not None:
         seed_all((int(noise_seed) + SEED_STRIDE * rank) % 2**32)  # numpy takes no more
+
+
+def _compare(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
+    """Measure how far a reimplementation is from the reference; before any other command, for the reference's sake."""
+
+    def seeded(seed: int, is_reference: bool) -> dict[str, Any]:
+        left_out = LEFT_OUT if is_reference else ()
+        execution = {name: value for name, value in command["config"]["execution"].items() if name not in left_out}
+        config = {**command["config"], "seed": seed, "execution": execution}
+        return {**command, "config": config, "module": None if is_reference else command["module"]}
+
+    functions: dict[str, Any] = {}
+
+    def open_module_session(seed: int, observer: Observer) -> tuple[Session, equivalence.Layout]:
+        if not functions:
+            functions.update(_functions(command))
+        return _opened(seeded(seed, False), functions, observer)[0], equivalence.layout_of(functions)
+
+    measurement = equivalence.Measurement(
+        seed_all,
+        [int(seed) for seed in command["seeds"]],
+        int(command["steps_per_seed"]),
+        Path(command["data_dir"]),
+        int(command["config"]["hyperparameters"]["global_batch_size"]),
+        str(command["config"]["precision"]),
+        ranks,
+    )
+    reference = equivalence.reference_of(
+        measurement, lambda seed, observer: _opened(seeded(seed, True), {}, observer)[0]
+    )
+    return {"quantities": equivalence.differences(measurement, reference, open_module_session)}
 
 
 def seed_all(seed: int) -> None:
@@ -372,6 +424,8 @@ def serve(channel: JsonSocket | None, stream: ArrayStream | None, ranks: Ranks, 
             if command["do"] == "open":
                 session, config = _open(command)
                 answer = {"config": config}
+            elif command["do"] == "compare":
+                answer = _compare(command, ranks)
             elif command["do"] == "replay":
                 answer = _replay(command, ranks)
             else:

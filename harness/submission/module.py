@@ -1,4 +1,6 @@
-"""A module of the open division: one Python file whose functions replace parts of a workload.
+"""A module: one Python file whose functions replace parts of a workload.
+
+In the open division they do something else; in the closed division they do the same in another way, as is measured.
 
 The referee reads its text (`read_module`) and never imports it; the worker verifies its digest and imports it
 (`load_module`). It runs in the worker's process and can reach more than the parts it replaces. Therefore it is kept
@@ -25,6 +27,10 @@ from harness.errors import UsageError, printable, unknown_name
 from harness.submission.layout import MODULE_PATTERN
 
 MAX_BYTES = 1 << 20
+OPEN = "open"
+# Of a reimplementation: its weights in the reference's form, and back.
+CONVERSIONS = ("to_reference", "from_reference")
+_SCHEDULE = "learning_rate"  # a number that depends on the step alone: nothing to compute in another way
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -66,6 +72,13 @@ def parse_module(value: object) -> Module | None:
     return Module(name, digest, tuple(parts))
 
 
+def permitted_parts(division: str, parts: Sequence[str]) -> tuple[str, ...]:
+    """Return the functions that a module may define in `division`. parts: the workload's."""
+    if division == OPEN or not parts:
+        return tuple(parts)
+    return (*(part for part in parts if part != _SCHEDULE), *CONVERSIONS)
+
+
 def read_module(path: Path, workload: str, parts: Sequence[str]) -> tuple[Module, bytes]:
     """Return the module in the file at `path`, and its text; none of it is executed.
 
@@ -95,8 +108,9 @@ def read_module(path: Path, workload: str, parts: Sequence[str]) -> tuple[Module
             found.add(name)
         elif is_function and not name.startswith("_"):
             raise UsageError(f"{shown}, line {line}: {_unknown(workload, name, parts)}")
-    if not found:
-        raise UsageError(f"{shown}: has none of the parts of {workload}: {', '.join(parts)}")
+    if not found - set(CONVERSIONS):
+        replaced = ", ".join(part for part in parts if part not in CONVERSIONS)
+        raise UsageError(f"{shown}: has none of the parts of {workload}: {replaced}")
     return Module(path.name, hashlib.sha256(data).hexdigest(), tuple(sorted(found))), data
 
 

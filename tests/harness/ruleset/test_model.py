@@ -193,6 +193,8 @@ def test_the_terms_are_everything_that_decides_a_run() -> None:
         "provisional": True,
         "replay_steps": 20,
         "replay_limit_s": 60.0,
+        "equivalence_steps": 100,
+        "equivalence_limit_s": 60.0,
         "reproduce_tolerance": 0.1,
     }
     terms: dict[str, Any] = {

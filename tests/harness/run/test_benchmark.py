@@ -9,6 +9,7 @@ import pytest
 from harness.cli import main
 from harness.errors import UsageError
 from harness.ruleset.model import ReferenceConvergence
+from harness.run import workloads
 from harness.run.benchmark import refuse_unreferenced
 from tests.fabricate import benchmark_rules
 from tests.rules_folder import write_ruleset
@@ -45,6 +46,39 @@ def test_checkpoints_are_refused_where_nothing_could_go_on_from_them(
 
     assert status == 2
     message = "--checkpoint-every 2.5: the rules of toy_mini do not permit that an interrupted run goes on"
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--module", "fast.py"],
+            "the closed division trains the workload unchanged; a module needs --division open, or",
+        ),
+        (
+            ["--equivalent", "fast.py"],
+            "the rules of toy_mini compare no steps (equivalence_steps), so that it takes no",
+        ),
+        (
+            ["--division", "open", "--equivalent", "fast.py"],
+            "in the open division a module need not be equivalent; use",
+        ),
+    ],
+)
+def test_module_that_the_division_or_the_rules_do_not_take_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    """Before it is read: there is no such file."""
+    rules = write_ruleset(tmp_path / "rules")
+    monkeypatch.setattr(workloads, "workload", lambda name: None)
+
+    assert main(["run", "toy", "--ruleset", str(rules), "--no-mlflow", *arguments]) == 2
+
     assert message in capsys.readouterr().err
 
 

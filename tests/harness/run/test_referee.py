@@ -18,7 +18,16 @@ from harness.log.writer import LogWriter
 from harness.metering.session import NotMetered, Power
 from harness.run.plan import Outcome, WorkerLost
 from harness.run.referee import Referee
-from tests.fabricate import PREDICTIONS_DIGEST, benchmark_rules, events, find, weights_digest
+from harness.submission import module as open_module
+from tests.fabricate import (
+    MODULE,
+    PREDICTIONS_DIGEST,
+    benchmark_rules,
+    equivalence_record,
+    events,
+    find,
+    weights_digest,
+)
 from tests.scripted import FakeClock, ScriptedPower, ScriptedWorker, SilentView, plan
 
 
@@ -207,6 +216,74 @@ def test_rehearsal_is_over_before_the_run_starts_and_trains_nothing(tmp_path: Pa
     assert log.one("tta_initial").elapsed_ns == 1.7e9
     assert log.seconds(log.one("run_start"), log.one("run_stop")) == pytest.approx(0.2 + 2.5)
     assert "keep" in [command["do"] for command in worker.asked]
+
+
+def reimplemented(path: Path, quantities: Any) -> tuple[Referee, ScriptedWorker]:
+    """A closed run with a module, of which the rehearsal reports these quantities."""
+    clock = FakeClock()
+    rehearsal = ScriptedWorker(clock, [0.1], answers={("compare", 0): {"ok": True, "quantities": quantities}})
+    module = open_module.Module("fast.py", "ab" * 32, ("build_model",))
+    referee = Referee(
+        plan=plan(benchmark_rules(equivalence_steps=99), module=module, module_path=Path("/code/fast.py")),
+        log=LogWriter(path, clock),
+        clock=clock,
+        rehearsal=rehearsal,
+        worker=ScriptedWorker(clock, [0.95]),
+        predictions=path.with_name("predictions_0.npz"),
+        power=NotMetered(),
+        view=SilentView(),
+        is_interrupted=lambda: False,
+        drop_caches=lambda: (True, {"method": "none"}),
+        judge_loaded=lambda listed: {"referee": {}, **listed},
+    )
+    return referee, rehearsal
+
+
+def test_reimplementation_is_compared_before_anything_else_on_seeds_drawn_then(tmp_path: Path) -> None:
+    """As many steps as the rules ask, rounded up to the same number from each seed; other runs have other seeds."""
+    quantities = equivalence_record(MODULE, 7)["quantities"]
+    seeds = []
+    for name in ("first", "second"):
+        referee, rehearsal = reimplemented(tmp_path / name, quantities)
+
+        assert referee.run().is_reached
+
+        asked = rehearsal.asked[0]
+        found = run_log.read(tmp_path / name).value("tta_equivalent")
+        assert (asked["do"], asked["steps_per_seed"], asked["module"]["path"]) == ("compare", 50, "/code/fast.py")
+        assert (found["module"], found["sha256"], found["steps"]) == ("fast.py", "ab" * 32, 100)
+        assert found["seeds"] == asked["seeds"]
+        assert found["is_equivalent"]
+        seeds += found["seeds"]
+    assert len(set(seeds)) == 4
+
+
+def test_reimplementation_that_is_not_equivalent_starts_no_run(tmp_path: Path) -> None:
+    """The log has the numbers, and why."""
+    quantities = equivalence_record(MODULE, 7)["quantities"]
+    quantities["loss"] |= {"difference": 0.5, "step": 3, "seed": 9}
+    referee, _ = reimplemented(tmp_path / "log", quantities)
+
+    with pytest.raises(
+        UsageError, match=r"^fast.py is not equivalent: at step 3 of the seed 9 the loss differs by 0.5 of"
+    ):
+        referee.run()
+
+    log = run_log.read(tmp_path / "log")
+    assert log.field("tta_equivalent", "is_equivalent") is False
+    assert stop_of(log)["evidence"].startswith("fast.py is not equivalent")
+    assert log.first("run_start") is None
+
+
+@pytest.mark.parametrize("quantities", [None, {}, [1], {"loss": {"difference": math.nan}}])
+def test_worker_that_does_not_report_the_differences_is_refused(tmp_path: Path, quantities: Any) -> None:
+    """Its answer is foreign input; nothing is logged of it."""
+    referee, _ = reimplemented(tmp_path / "log", quantities)
+
+    outcome = referee.run()
+
+    assert outcome.evidence.startswith("the worker did not report how far the module is from the reference: quantities")
+    assert run_log.read(tmp_path / "log").first("tta_equivalent") is None
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,24 @@ def test_name_that_cannot_be_imported_is_refused(tmp_path: Path, name: str) -> N
         read(tmp_path / name)
 
 
+def test_module_of_the_closed_division_may_convert_weights_and_change_no_schedule() -> None:
+    """The schedule is a number for each step: there is nothing to compute in another way."""
+    parts = ("build_model", "build_optimizer", "learning_rate")
+
+    assert open_module.permitted_parts("open", parts) == parts
+    closed = open_module.permitted_parts("closed", parts)
+    assert closed == ("build_model", "build_optimizer", "to_reference", "from_reference")
+    assert open_module.permitted_parts("closed", ()) == ()
+
+
+def test_conversions_alone_replace_nothing(written: Callable[[str], Path]) -> None:
+    """They say how the weights of another network correspond to the reference's."""
+    path = written("def to_reference(state):\n    return state\n")
+
+    with pytest.raises(UsageError, match=r"has none of the parts of toy: build_model$"):
+        open_module.read_module(path, "toy", open_module.permitted_parts("closed", ("build_model",)))
+
+
 def test_workload_without_parts_takes_no_module(written: Callable[[str], Path]) -> None:
     """A module for such a workload is a usage error."""
     with pytest.raises(UsageError, match="toy: has no parts that a module could replace"):
