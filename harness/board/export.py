@@ -112,6 +112,7 @@ def _row(standing: _Standing, board: Board) -> dict[str, Any]:
         "submitted": row.submitted,
         "signed_by": row.signer,
         "code": row.code.record(),
+        "reimplementation": row.reimplementation,
         "place": entry.place,
         "page": entry.page,
         "valid": row.is_ranked,

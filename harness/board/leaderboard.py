@@ -19,6 +19,7 @@ from harness.energy.score import Place, rank_energies
 from harness.errors import printable
 from harness.findings import Finding, Rule, Severity
 from harness.log import keys
+from harness.log.equivalence import reimplementation_words
 from harness.ruleset.model import RuleSet
 from harness.ruleset.releases import CodeVerdict, code_verdict
 from harness.scoring import cost
@@ -47,6 +48,7 @@ class Row:
     energy_place: among the valid rows of its table that were metered in the same way; None for what may not rank.
     code: whether the code that ran is that of a release.
     repeatable: what it is compared by with a row that repeats it. links: such rows, and those that it repeats itself.
+    reimplementation: that the runs used one, and over how many steps it was equivalent; None if they used none.
     signer: who validly signed the manifest, by the ruleset's list; None without such a signature.
     """
 
@@ -67,6 +69,7 @@ class Row:
     code: CodeVerdict = CodeVerdict("unrecorded")  # noqa: RUF009  (frozen)
     repeatable: Repeatable | None = None
     links: Links = Links()  # noqa: RUF009  (frozen)
+    reimplementation: str | None = None
 
     @property
     def is_ranked(self) -> bool:
@@ -120,6 +123,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         signer=signature.verdict(result, ruleset.allowed_signers, ruleset.version).signer,
         code=code_verdict(result, ruleset.releases),
         repeatable=repeatable(result, score.runs, ruleset.benchmarks.get(result.benchmark or "")),
+        reimplementation=reimplementation_words(result.runs),
     )
 
 

@@ -119,6 +119,8 @@ def _watts(power_w: float | None) -> str:
 
 def _notes(row: Row) -> list[str]:
     score, notes = row.score, [] if row.signer is None else [f"signed by {row.signer}"]
+    if row.reimplementation is not None:
+        notes.append(row.reimplementation)
     if row.num_errors:
         plural = "error" if row.num_errors == 1 else "errors"
         notes.append(f"not valid: {row.num_errors} {plural}; `tta check` shows them")

@@ -34,6 +34,7 @@ from tests.harness.board.test_index import (
     ruleset,
     submit,
 )
+from tests.rules.box import configure, put, recount
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -567,6 +568,36 @@ def test_colours_have_contrast(site: Path, scheme: str) -> None:
     for mark in marks:
         assert _contrast(colours[mark], colours["card"]) >= 3, mark
     assert len({colours[name] for name in (*marks[:NUM_COLOURS], "target", "bad")}) == NUM_COLOURS + 2
+
+
+def test_a_reimplementation_shows_on_pages_in_data_and_in_text(tmp_path: Path) -> None:
+    """With what was measured of it; a result without one says nothing."""
+
+    def reimplement(index: int, steps: list[fabricate.Step]) -> list[fabricate.Step]:
+        configure(steps, module=fabricate.module_record(fabricate.MODULE))
+        record = fabricate.equivalence_record(fabricate.MODULE, index)
+        put(steps, fabricate.Step(0.0, "tta_equivalent", record), "cache_clear")
+        recount(steps)
+        return steps
+
+    submit(tmp_path / "tree", change=reimplement)
+    code = tmp_path / "tree" / "acme" / "benchmarks" / "toy_mini"
+    code.mkdir(parents=True)
+    (code / fabricate.MODULE_NAME).write_text(fabricate.MODULE)
+    submit(tmp_path / "tree", submitter="other")
+    board = board_of(tmp_path / "tree")
+    made = dict(render_pages(board))
+    [table] = json.loads(made["leaderboard.json"])["tables"]
+    words = "reimplemented, equivalent over 100 steps"
+
+    assert {row["submitter"]: row["reimplementation"] for row in table["rows"]} == {"acme": words, "other": None}
+    texts = {
+        name: " ".join(Page(made[f"results/{name}--box1--toy_mini.html"].decode()).text) for name in ("acme", "other")
+    }
+    assert words in texts["acme"]
+    assert "reimplemented" not in texts["other"]
+    assert made["benchmarks/toy_mini.html"].decode().count(words) == 1
+    assert leaderboard_text(board.leaderboard).count(words) == 1
 
 
 def test_a_resumed_run_shows_on_pages_in_data_and_in_text(tmp_path: Path) -> None:
