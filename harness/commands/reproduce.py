@@ -66,6 +66,12 @@ def add_arguments(parser: Parser) -> None:
         "--weights", type=as_folder, metavar="DIR", help="a folder with weights that were too large to be submitted"
     )
     parser.add_argument(
+        "--equivalent",
+        type=as_path,
+        metavar="FILE",
+        help="closed division: the claim's reimplementation, if it has one",
+    )
+    parser.add_argument(
         "--same-versions",
         action="store_true",
         help="run in an environment with the claim's versions of the packages, which pip makes",
@@ -88,7 +94,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         raise UsageError("--format html: shows a whole reproduction; with --replay-only and --screen, text or json")
     if (status := carried_out(arguments, "tta-reproduce", arguments.out or Path())) is not None:
         return status
-    base = replace(request_of(arguments), module=arguments.module)
+    base = replace(request_of(arguments), module=arguments.module, equivalent=arguments.equivalent)
     return run(_place(arguments.path), base, arguments)
 
 

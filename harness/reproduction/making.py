@@ -32,7 +32,7 @@ from harness.reproduction.screening import Screening
 from harness.reproduction.screening import screen as compare_curves
 from harness.ruleset.model import RuleSet
 from harness.run import data_cache
-from harness.run.benchmark import Request, read_module, shared_plan
+from harness.run.benchmark import OPEN, Request, read_module, shared_plan
 from harness.run.plan import Plan
 from harness.run.recompute import Recomputation
 from harness.run.reevaluation import Reevaluation
@@ -67,11 +67,12 @@ def request_of(claim: Claim, base: Request) -> Request:
         UsageError: it has a module, which is somebody's program, and `base` does not name it.
     """
     module = claim.config.get("module")
-    if module is not None and base.module is None:
+    option, given = ("--module", base.module) if claim.division == OPEN else ("--equivalent", base.equivalent)
+    if module is not None and given is None:
         name = printable(module.get("name") if isinstance(module, dict) else module, 60)
         raise UsageError(
             f"{claim.name}: was made with the module {name}, a program of the submitter's; read it, and name it with "
-            "--module FILE if it is to run here"
+            f"{option} FILE if it is to run here"
         )
     defaults = claim.rules.defaults()
     recipe = {name: value for name, value in claim.hyperparameters.items() if defaults.get(name) != value}
@@ -101,9 +102,9 @@ def prepare(claim: Claim, terms: Terms, base: Request, ruleset: RuleSet) -> Prep
     """
     request = request_of(claim, base)
     module, _ = read_module(request, ruleset)
-    plan = shared_plan(request, ruleset, claim.rules)
-    if module is not None and request.module is not None:
-        plan = replace(plan, module=module, module_path=request.module.absolute())
+    given = request.module or request.equivalent
+    path = None if given is None else given.absolute()
+    plan = replace(shared_plan(request, ruleset, claim.rules), module=module, module_path=path)
     identity = compare_identity(claim, plan)
     usd_per_hour = None if ruleset.prices is None else ruleset.prices.current.usd_per_hour(plan.system)
     outlook = outlook_of(claim, terms, identity.is_same_system, usd_per_hour)
