@@ -11,7 +11,7 @@ from harness.run import data_cache
 from tests.equivalences import FOLDER, HONEST, Bench
 
 torch = pytest.importorskip("torch")
-NUM_STEPS = 25
+NUM_STEPS = 50
 
 
 @pytest.mark.slow
