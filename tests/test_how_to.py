@@ -65,6 +65,20 @@ def test_module_of_the_guide_is_one(tmp_path: Path) -> None:
     assert module.parts == ("build_optimizer", "learning_rate")
 
 
+def test_reimplementation_of_the_guide_is_one_that_is_measured() -> None:
+    """It is a module of the closed division, and a test says that it is equivalent."""
+    guide = (SOURCE_ROOT / "docs/how-to/bring-a-reimplementation.md").read_text()
+    measured = SOURCE_ROOT / "tests/equivalents/image_classification/one_kernel.py"
+    parts = workloads.workload("image_classification").parts
+
+    module, text = open_module.read_module(
+        measured, "image_classification", open_module.permitted_parts("closed", parts)
+    )
+
+    assert module.parts == ("build_optimizer",)
+    assert f"```python\n{text.decode()}```" in guide
+
+
 @pytest.mark.slow
 def test_module_of_the_guide_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
