@@ -14,6 +14,7 @@ from harness.reproduction.claim import Claim
 from harness.run.plan import Plan
 from harness.submission.layout import CODE_LIST, PACKAGES_LIST
 from harness.submission.provenance import difference, digest_of_list, read_list
+from harness.submission.system import digests_of
 
 _MAX_NAMED = 5
 # The distributions that compute; others may differ without a word.
@@ -37,7 +38,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """differences: in the order in which they matter. is_same_system: the system descriptions are the same."""
+    """differences: in the order in which they matter. is_same_system: the system descriptions are the same, but for
+    their submitter, names and notes."""
 
     differences: tuple[Difference, ...]
     is_same_system: bool
@@ -52,8 +54,9 @@ def compare(claim: Claim, plan: Plan) -> Identity:
     """Compare a claim with the plan of its reproduction."""
     log = claim.first
     found = list(_differences(claim, log, plan))
-    then, now = log.field(keys.TTA_SYSTEM, "digest"), _header(plan)[keys.TTA_SYSTEM]["digest"]
-    return Identity(tuple(found), then == now)
+    then = digests_of(claim.result.system, log.field(keys.TTA_SYSTEM, "digest"))
+    now = digests_of(plan.system, _header(plan)[keys.TTA_SYSTEM]["digest"])
+    return Identity(tuple(found), bool(then & now))
 
 
 def _header(plan: Plan) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from harness.scoring.prospect import prospect
 from harness.scoring.run_result import RunResult
 from harness.submission.layout import RESULT_PATTERN
 from harness.submission.result import Result
+from harness.submission.system import digests_of
 
 CLOSED = "closed"
 PACE_TOLERANCE, PACE_MIN_RUNS = 0.03, 3
@@ -43,7 +44,7 @@ class Repeatable:
     recipe: what runs must have in common to need the same samples, by its name. samples: to target, of each run by
         number; None: it missed. paces: seconds a sample of each run; None: it trained nothing.
     tolerance, scatter: of the rules and their reference runs at its batch size; None where they have none.
-    system: the digest of its description; None where the logs have none.
+    systems: the digests by which its system is recognised; none where the logs have none.
     fault: why it cannot be compared with any other; None if it can.
     """
 
@@ -56,7 +57,7 @@ class Repeatable:
     tolerance: float | None
     scatter: Scatter | None
     paces: tuple[float | None, ...] = ()
-    system: str | None = None
+    systems: frozenset[str] = frozenset()
     fault: str | None = None
 
 
@@ -120,7 +121,7 @@ def scatter_of(reference: Reference | str) -> Scatter | None:
 def repeatable(result: Result, runs: Sequence[RunResult], rules: BenchmarkRules | None) -> Repeatable:
     """Return what a result is compared by. runs: those of its logs that could be interpreted, by number."""
     recipe = recipe_of(result.runs[0]) if result.runs else {}
-    system = result.runs[0].field(keys.TTA_SYSTEM, "digest") if result.runs else None
+    logged = result.runs[0].field(keys.TTA_SYSTEM, "digest") if result.runs else None
     repeats = malformed = scatter = None
     try:
         repeats = repeated(result.runs)
@@ -135,7 +136,7 @@ def repeatable(result: Result, runs: Sequence[RunResult], rules: BenchmarkRules 
         recipe=recipe,
         samples=tuple(run.crossing_samples for run in runs),
         paces=tuple(run.pace_s for run in runs),
-        system=system if isinstance(system, str) else None,
+        systems=digests_of(result.system, logged),
         seeds=frozenset(run.seed for run in runs if run.seed is not None),
         tolerance=None if rules is None else tolerance_of(rules.reproduce_tolerance, scatter),
         scatter=scatter,
@@ -184,7 +185,7 @@ def compare(original: Repeatable, again: Repeatable) -> Outcome:
         return Outcome("not comparable", "no run of the original reached the target")
     verdict = judge(original.samples, again.samples, original.scatter, original.tolerance)
     pace = None
-    if original.system is not None and original.system == again.system:
+    if original.systems & again.systems:
         pace = judge_seconds(original.paces, again.paces[: verdict.num_runs])
     status, why = overall(verdict, pace), verdict.why
     if pace is not None and status != verdict.status:

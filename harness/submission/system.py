@@ -8,11 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from harness.cost.price_book import PRICE_KEY
 from harness.errors import UsageError, printable, unknown_name
+from harness.log.events import digest_of
 from harness.submission.layout import NAME_PATTERN
 
+# What says who submits a system and for what, and what is in words.
+_OF_SUBMITTER = frozenset({"submitter", "division", "status", "system_name", "hw_notes", "sw_notes"})
 # MLPerf's field names in its own order. Source: mlperf_logging, system_desc_checker.
 FIELDS = (
     "submitter",
@@ -235,6 +239,21 @@ def system_description(
 def unknown_fields(description: Mapping[str, str]) -> list[str]:
     """Return the fields that a person must fill in."""
     return [field for field in FIELDS if description.get(field) in (UNKNOWN, UNNAMED, None)]
+
+
+def digests_of(description: Mapping[str, Any] | None, logged: object) -> frozenset[str]:
+    """Return the digests by which a system is recognised: two systems are the same if they share one.
+
+    That of its description as a log has it, and that of what the description says of hardware and software, whoever
+    submits it; only the former where the description is not the one that was logged.
+    """
+    if not isinstance(logged, str):
+        return frozenset()
+    if description is None or digest_of(dict(description)) != logged:
+        return frozenset({logged})
+    return frozenset(
+        {logged, digest_of({name: text for name, text in description.items() if name not in _OF_SUBMITTER})}
+    )
 
 
 def _host(machine: Machine) -> dict[str, str | None]:

@@ -144,6 +144,7 @@ def submit(
     during evaluation and a quarter when idle. damage: applied to the text of each power log.
     """
     description = {**fabricate.SYSTEM, "submitter": submitter, "system_name": system, "division": division}
+    description["host_networking_topology"] = f"as of {system}"  # systems of other names are others
     if sku is not None:
         description["tta_price_sku"] = sku
     runs: list[list[Step]] = []

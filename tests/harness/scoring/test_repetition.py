@@ -152,8 +152,9 @@ PACES = (0.0010, 0.00101, 0.00099, 0.001, 0.001)
 def test_seconds_a_sample_are_compared_on_the_same_system(
     factor: float, system: str | None, status: str, why: str
 ) -> None:
-    claim = replace(CLAIM, paces=PACES, system=None if system is None else "box")
-    found = compare(claim, replace(AGAIN, paces=tuple(factor * pace for pace in PACES), system=system))
+    claim = replace(CLAIM, paces=PACES, systems=frozenset({"box", "its kind"} if system else ()))
+    again = replace(AGAIN, paces=tuple(factor * pace for pace in PACES), systems=frozenset({system} if system else ()))
+    found = compare(claim, again)
 
     assert found.status == status
     assert found.why.startswith(why)
@@ -170,9 +171,9 @@ def test_seconds_of_too_few_runs_have_no_verdict() -> None:
 
 def test_a_verdict_on_samples_is_not_mended_by_the_pace() -> None:
     """Faster runs that need more samples are as bad a reproduction as slower ones."""
-    fast = replace(slower(1.3), paces=tuple(0.5 * pace for pace in PACES), system="box")
+    fast = replace(slower(1.3), paces=tuple(0.5 * pace for pace in PACES), systems=frozenset({"box"}))
 
-    assert compare(replace(CLAIM, paces=PACES, system="box"), fast).status == "not reproduced"
+    assert compare(replace(CLAIM, paces=PACES, systems=frozenset({"box"})), fast).status == "not reproduced"
 
 
 def test_runs_that_miss_refuse_a_claim() -> None:
