@@ -31,7 +31,10 @@ from harness.run.benchmark import Request
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "path", metavar="PATH", help="the folder of a result, submitted or not; or the address of its page on a board"
+        "path",
+        type=_claim,
+        metavar="PATH",
+        help="the folder of a result, submitted or not; or the address of its page on a board",
     )
     add_ruleset(parser, "the ruleset by which it was made")
     parser.add_argument(
@@ -98,12 +101,17 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
     return run(_place(arguments.path), base, arguments)
 
 
-def _place(text: str) -> Path:
+def _claim(text: str) -> str | Path:
+    """An address on a board, or a folder."""
+    return text if is_address(text) else as_path(text)
+
+
+def _place(claim: str | Path) -> Path:
     """The folder that was named; what is on a board is downloaded into one first."""
-    if not is_address(text):
-        return as_path(text)
-    folder = Path("results") / f"claim-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    return fetch(text, folder, lambda line: print(line, file=sys.stderr, flush=True))
+    if isinstance(claim, Path):
+        return claim
+    folder = Path("results") / f"claim-{hashlib.sha256(claim.encode()).hexdigest()[:12]}"
+    return fetch(claim, folder, lambda line: print(line, file=sys.stderr, flush=True))
 
 
 def run(path: Path, base: Request, arguments: argparse.Namespace) -> ExitStatus:

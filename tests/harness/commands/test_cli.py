@@ -86,6 +86,7 @@ BAD: list[tuple[list[str], str]] = [
     (["check", "void"], "there is no result"),
     (["check", "empty"], "empty: is empty: not a run log"),
     (["check", "/dev/null"], "is not a regular file"),
+    (["reproduce", ""], "the path is empty"),
     (["check", "/dev/zero"], "is not a regular file"),
     (["check", "noise"], "not a run log"),
     (["check", "x" * 5000], "File name too long"),
