@@ -121,7 +121,7 @@ def test_pages_link_both_ways(site: Path, board: Board) -> None:
     original, again = page_of(site, board, "box1"), page_of(site, board, "node7")
 
     assert "Reproduced by 2, not by 1, 2 own" in original
-    assert "birch node7 reproduced 1.00 [0.88, 1.13] 5 / 5 20 % 59 % at most 15.9 % worse than claimed" in original
+    assert "birch node7 reproduced 1.00 [0.88, 1.13] 5 / 5 20 % 60 % at most 15.9 % worse than claimed" in original
     assert "cedar slow not reproduced 1.76 [1.55, 1.99]" in original
     assert "acme box2 same submitter reproduced" in original
     assert "elm failing not valid" in original
@@ -192,7 +192,7 @@ def test_text_has_a_column_and_notes(board: Board) -> None:
     assert "by 2, not by 1, 2 own" in text
     assert (
         "acme/results/box1/toy_mini: repeated by birch, on node7: reproduced, ratio 1.00 [0.88, 1.13], 5 runs, "
-        "tolerance 20 %, power 59 %\n"
+        "tolerance 20 %, power 60 %\n"
     ) in text
     assert "repeated by acme, on box2 (the same submitter): reproduced" in text
     assert "repeated by elm, on failing: not valid: it does not pass the check: 2 errors\n" in text
@@ -212,7 +212,7 @@ def test_runs_that_miss_refuse_the_claim(tmp_path: Path) -> None:
     [link] = row.links.originals
     assert (link.status, link.ratio) == ("not reproduced", "")
     assert notes(row, row.links) == [
-        "repeats the result of acme, on box1: not reproduced, 5 runs, 5 missed the target, tolerance 20 %, power 59 %"
+        "repeats the result of acme, on box1: not reproduced, 5 runs, 5 missed the target, tolerance 20 %, power 60 %"
     ]
 
 
