@@ -134,9 +134,9 @@ def rows_of(found: Reproduction) -> list[tuple[str, ...]]:
 
 def conclusion(found: Reproduction) -> str:
     """The verdict and its reason."""
-    if found.pace is not None and found.status != found.verdict.status:
-        return f"{found.status}: the samples are, but seconds a sample are {found.pace.why}"
-    return f"{found.status}: {found.verdict.why}{_power(found)}"
+    slower = found.pace is not None and found.pace.status == "not reproduced"
+    and_pace = f"; but a sample took longer here: {found.pace.why}" if found.pace is not None and slower else ""
+    return f"{found.status}: {found.verdict.why}{_power(found)}{and_pace}"
 
 
 def replay_text(comparison: Comparison | None) -> str:

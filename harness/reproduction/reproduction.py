@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +18,11 @@ from harness.reproduction.identity import Identity
 from harness.reproduction.replays import Comparison
 from harness.scoring.non_inferiority import LOOKS, Status, Verdict, judge, tolerance_of, too_alike
 from harness.scoring.prospect import Prospect, prospect
-from harness.scoring.repetition import judge_seconds, overall
+from harness.scoring.repetition import judge_seconds
 from harness.scoring.run_result import RunResult
 from harness.submission.predictions import Recomputed, contradiction
 
+MAX_GAP = 1.5  # a run that began later than so many lengths of the one before was not begun right after it
 SUSPICIOUS = 0.05  # probability that honest runs are as alike as the claimed, below which the report says so
 
 
@@ -89,9 +91,8 @@ class Reproduction:
 
     @property
     def status(self) -> Status:
-        """The verdict on the claim: what is shown to be slower on the same system is not reproduced, whatever its
-        samples."""
-        return overall(self.verdict, self.pace)
+        """The verdict on the claim, which is that on the samples."""
+        return self.verdict.status
 
 
 def terms_of(claim: Claim, tolerance: float | None, num_runs: int | None) -> Terms:
@@ -123,8 +124,16 @@ def outlook_of(claim: Claim, terms: Terms, is_same_system: bool, usd_per_hour: D
 
 
 def mean_length_s(logs: Sequence[RunLog]) -> float | None:
-    """Return the mean of `length_s`; None where no log has one."""
+    """Return the mean of `length_s`; None where no log has one.
+
+    Up to the first line of the next log, if that was begun right after: what is done between two logs takes time, too.
+    """
     lengths = [length for log in logs if (length := length_s(log)) is not None]
+    begins = [event.time_ms / 1e3 for log in logs if (event := log.first(keys.TTA_FORMAT)) is not None]
+    if len(lengths) == len(begins):
+        gaps = [after - before for before, after in itertools.pairwise(begins)]
+        own = zip(lengths, gaps, strict=False)
+        lengths[: len(gaps)] = [gap if length <= gap <= MAX_GAP * length else length for length, gap in own]
     return math.fsum(lengths) / len(lengths) if lengths else None
 
 

@@ -1,7 +1,8 @@
 """Two results of which one repeats the other: whether they may be compared, and what the new runs say. Pure.
 
-Compared are the samples to target, which code, data and recipe determine and no hardware, by `non_inferiority`; on the
-same system also the seconds a sample.
+Compared are the samples to target, which code, data and recipe determine and no hardware, by `non_inferiority`: that is
+the verdict. On the same system the seconds a sample are compared, too, and have one of their own: a machine's pace
+differs from day to day by more than runs scatter that are made in one go.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from harness.log import keys
 from harness.log.repeated import repeated
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
-from harness.scoring import non_inferiority
 from harness.scoring.convergence import Reference, reference_at
 from harness.scoring.non_inferiority import LOOKS, Scatter, Verdict, judge, tolerance_of
 from harness.scoring.prospect import prospect
@@ -187,10 +187,8 @@ def compare(original: Repeatable, again: Repeatable) -> Outcome:
     pace = None
     if original.systems & again.systems:
         pace = judge_seconds(original.paces, again.paces[: verdict.num_runs])
-    status, why = overall(verdict, pace), verdict.why
-    if pace is not None and status != verdict.status:
-        why = f"the samples are, but seconds a sample are {pace.why}"
-    return Outcome("inconclusive" if status == "undecided" else status, why, verdict, pace, _power(original, verdict))
+    status: Status = "inconclusive" if verdict.status == "undecided" else verdict.status
+    return Outcome(status, verdict.why, verdict, pace, _power(original, verdict))
 
 
 def judge_seconds(
@@ -207,14 +205,6 @@ def judge_seconds(
     if tolerance is None:
         tolerance = max(PACE_TOLERANCE, 3 * math.sqrt(variance([math.log(value) for value in now])))
     return judge(then, now, None, tolerance, (len(now),))
-
-
-def overall(samples: Verdict, pace: Verdict | None) -> non_inferiority.Status:
-    """Return the verdict on a claim: what is shown to be slower on the same system is not reproduced, whatever its
-    samples."""
-    if pace is not None and samples.status == "reproduced" and pace.status == "not reproduced":
-        return pace.status
-    return samples.status
 
 
 def _power(original: Repeatable, verdict: Verdict) -> float | None:

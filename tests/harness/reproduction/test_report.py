@@ -11,8 +11,9 @@ from typing import cast
 
 import pytest
 
+from harness.log.run_log import read
 from harness.reproduction import report
-from harness.reproduction.reproduction import Outlook, Reproduction
+from harness.reproduction.reproduction import Outlook, Reproduction, length_s, mean_length_s
 from harness.reproduction.screening import Screening, screen
 from harness.scoring.non_inferiority import Scatter
 from harness.scoring.prospect import prospect
@@ -95,3 +96,20 @@ def test_kept_predictions_and_weights_are_said(tmp_path: Path) -> None:
         "weights: the data are not prepared here",
         "qualities: result_1.txt: the quality is 0.951; the kept weights have 0.8, of 500 examples",
     ]
+
+
+@pytest.mark.parametrize(("gap_s", "counted_s"), [(1.2, 1.2), (1.6, 1.0), (0.5, 1.0), (-5.0, 1.0)])
+def test_length_of_a_run_reaches_to_the_next_that_was_begun_right_after(
+    tmp_path: Path, gap_s: float, counted_s: float
+) -> None:
+    """Not over a pause, and never less than the run itself. In units of its length."""
+    steps = fabricate.events(0)
+    own_s = length_s(read(fabricate.write_log(tmp_path / "alone.txt", steps)))
+    assert own_s is not None
+    starts_s = (10**9, 10**9 + gap_s * own_s)
+    logs = [
+        read(fabricate.write_log(tmp_path / f"result_{index}.txt", steps, round(1000 * start)))
+        for index, start in enumerate(starts_s)
+    ]
+
+    assert mean_length_s(logs) == pytest.approx(own_s * (counted_s + 1) / 2, rel=0.001)
