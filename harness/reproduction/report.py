@@ -78,9 +78,8 @@ def watch_text(claim: Claim, new: Sequence[RunResult]) -> str:
     interval = None if claim.scatter is None else at_any_time(claim.samples, samples, claim.scatter)
     if interval is None:
         return f"{head}; no interval is known"
-    return (
-        f"{head}; ratio {math.sqrt(interval[0] * interval[1]):.3f}, {interval[0]:.3f} to {interval[1]:.3f} at any time"
-    )
+    low, high = interval
+    return f"{head}; ratio {math.sqrt(low * high):.3f}, {low:.3f} to {high:.3f} (90 %, at any time)"
 
 
 def screening_text(num_samples: int, found: Screening | None, tolerance: float) -> str:

@@ -14,6 +14,7 @@ from harness.scoring.non_inferiority import (
     LOOKS,
     Scatter,
     Verdict,
+    at_any_time,
     common_bound,
     fisher,
     judge,
@@ -159,6 +160,21 @@ def test_interruption_changes_nothing(seed: int) -> None:
         assert verdict.num_runs <= number
         assert (verdict.status == "undecided") == (number < found[-1].num_runs)
     assert {verdict for verdict in found if verdict.status != "undecided"} == {found[-1]}
+
+
+def test_watched_interval_holds_after_each_run_at_once() -> None:
+    """It leaves out the true ratio in at most 10 %, however often one looks, and confirms less often than looks."""
+    chance = random.Random(11)
+    left_out = confirmed = 0
+    for _ in range(2000):
+        claimed, new = ([lognormal(chance, 1.0) for _ in range(number)] for number in (5, 20))
+        found = [at_any_time(claimed, new[:number], SIX) for number in range(1, 21)]
+        left_out += not all(interval is not None and interval[0] <= 1 <= interval[1] for interval in found)
+        confirmed += any(interval is not None and interval[1] < 1.1 for interval in found)
+
+    assert left_out / 2000 <= 0.10
+    assert confirmed / 2000 == pytest.approx(0.73, abs=0.03)
+    assert at_any_time([100.0, None], [None], SIX) is None
 
 
 def check(verdict: Verdict, status: str, why: str) -> None:
