@@ -12,7 +12,7 @@ from harness.reproduction import replays
 from harness.reproduction.claim import Claim
 from harness.reproduction.identity import Identity
 from harness.reproduction.replays import Comparison
-from harness.reproduction.reproduction import SUSPICIOUS, Outlook, Reproduction, Terms, contradictions
+from harness.reproduction.reproduction import SUSPICIOUS, Outlook, Reproduction, Standing, Terms, contradictions
 from harness.reproduction.screening import Screening
 from harness.run.forecast import duration
 from harness.scoring.non_inferiority import Verdict, at_any_time
@@ -228,8 +228,19 @@ def notes(found: Reproduction) -> Iterator[str]:
         yield "the new runs need significantly fewer samples than claimed"
     if verdict.is_equivalent:
         yield "the two agree within the tolerance on either side"
+    then, now = found.claim_standing, found.new_standing
+    if then is not None and now is not None and not isinstance(found.claim.reference, str):
+        yield (
+            f"compared with the reference's {_count(found.claim.reference.num_runs, 'run')}, the claim needs "
+            f"{then.ratio:.3f} times the samples (90 % interval {_interval(then)}), the new runs {now.ratio:.3f} times "
+            f"({_interval(now)})"
+        )
     if found.alike is not None and found.alike < SUSPICIOUS:
         yield f"the claimed runs are more alike than {100 * (1 - found.alike):.1f} % of honest ones: were they picked?"
+
+
+def _interval(standing: Standing) -> str:
+    return "{:.3f} to {:.3f}".format(*standing.interval)
 
 
 def _power(found: Reproduction) -> str:
@@ -267,9 +278,14 @@ def document(found: Reproduction) -> dict[str, Any]:
         "samples": _verdict(found.verdict),
         "seconds_per_sample": None if found.pace is None else _verdict(found.pace),
         "seconds": None if found.seconds is None else _verdict(found.seconds),
+        "against_reference": {"claim": _facts(found.claim_standing), "new": _facts(found.new_standing)},
         "probability_as_alike": found.alike,
         "verdict": found.status,
     }
+
+
+def _facts(standing: Standing | None) -> dict[str, Any] | None:
+    return None if standing is None else {"ratio": standing.ratio, "interval_90": list(standing.interval)}
 
 
 def _again(found: Mapping[str, Recomputed]) -> dict[str, Any]:
