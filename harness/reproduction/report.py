@@ -12,9 +12,10 @@ from harness.reproduction import replays
 from harness.reproduction.claim import Claim
 from harness.reproduction.identity import Identity
 from harness.reproduction.replays import Comparison
-from harness.reproduction.reproduction import SUSPICIOUS, Outlook, Reproduction, Standing, Terms, contradictions
+from harness.reproduction.reproduction import SUSPICIOUS, Outlook, Reproduction, Terms, contradictions
 from harness.reproduction.screening import Screening
 from harness.run.forecast import duration
+from harness.scoring.convergence import Standing
 from harness.scoring.non_inferiority import Verdict, at_any_time
 from harness.scoring.prospect import Prospect
 from harness.scoring.run_result import RunResult
@@ -229,9 +230,9 @@ def notes(found: Reproduction) -> Iterator[str]:
     if verdict.is_equivalent:
         yield "the two agree within the tolerance on either side"
     then, now = found.claim_standing, found.new_standing
-    if then is not None and now is not None and not isinstance(found.claim.reference, str):
+    if then is not None and now is not None:
         yield (
-            f"compared with the reference's {_count(found.claim.reference.num_runs, 'run')}, the claim needs "
+            f"compared with the reference's {_count(then.num_reference, 'run')}, the claim needs "
             f"{then.ratio:.3f} times the samples (90 % interval {_interval(then)}), the new runs {now.ratio:.3f} times "
             f"({_interval(now)})"
         )

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from harness.base.stats import student_quantile
 from harness.cost.money import cost_usd
 from harness.errors import UsageError
 from harness.log import keys
@@ -17,7 +16,7 @@ from harness.log.run_log import RunLog
 from harness.reproduction.claim import Claim
 from harness.reproduction.identity import Identity
 from harness.reproduction.replays import Comparison
-from harness.scoring.convergence import Reference
+from harness.scoring.convergence import Standing, standing_of
 from harness.scoring.non_inferiority import LOOKS, Status, Verdict, judge, tolerance_of, too_alike
 from harness.scoring.prospect import Prospect, prospect
 from harness.scoring.repetition import judge_seconds
@@ -60,14 +59,6 @@ class Outlook:
         if self.seconds is None or self.usd_per_hour is None:
             return None
         return cost_usd(self.seconds, self.usd_per_hour)
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How many times the samples of the reference runs a set of runs needs; interval: the 90 % one."""
-
-    ratio: float
-    interval: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +155,6 @@ def length_s(log: RunLog) -> float | None:
         return None
     seconds = (last.time_ms - first.time_ms) / 1e3
     return seconds if 0 < seconds < math.inf else None
-
-
-def standing_of(reference: Reference | str, samples: Sequence[float | None]) -> Standing | None:
-    """Return how the samples to target of some runs compare with those of the reference runs; None: they missed it.
-
-    It tells a lucky claim from new runs that are slower than they should be, and is no part of the verdict.
-    """
-    logs = [math.log(number) for number in samples if number is not None]
-    if isinstance(reference, str) or not logs:
-        return None
-    theta = math.fsum(logs) / len(logs) - math.log(reference.samples)
-    error = math.sqrt(reference.variance * (reference.leverage + 1 / len(logs)))
-    half = student_quantile(reference.num_runs - 1, 0.95) * error
-    return Standing(math.exp(theta), (math.exp(theta - half), math.exp(theta + half)))
 
 
 def judged(

@@ -32,7 +32,7 @@ from harness.workload import Session
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-FACTOR = 20.0  # on what another order of summation changes; between honest modules and wrong ones (tests.equivalences)
+FACTOR = 20.0  # on what another order of summation changes; chosen by rounds of tests.equivalences
 # Relative differences up to here are never too large: so many units in the last place of what is multiplied, and of
 # fp32, in which sums are made. One term after the other, as a compiler writes it, the norm of translation's gradients
 # was 50 of the latter away.

@@ -111,6 +111,32 @@ def reference_at(reference: Iterable[ReferenceRuns], batch_size: int) -> Referen
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How many times the samples of the reference some runs need.
+
+    ratio: of the geometric means. interval: its 90 % confidence interval. num_reference: runs behind the reference.
+    """
+
+    ratio: float
+    interval: tuple[float, float]
+    num_reference: int
+
+
+def standing_of(reference: Reference | str, samples: Sequence[float | None]) -> Standing | None:
+    """Return how the samples to target of some runs (None: missed) compare with those of the reference.
+
+    None where there is no reference, or no run reached the target. No verdict rests on it.
+    """
+    logs = [math.log(number) for number in samples if number is not None]
+    if isinstance(reference, str) or not logs:
+        return None
+    theta = math.fsum(logs) / len(logs) - math.log(reference.samples)
+    error = math.sqrt(reference.variance * (reference.leverage + 1 / len(logs)))
+    half = student_quantile(reference.num_runs - 1, 0.95) * error
+    return Standing(math.exp(theta), (math.exp(theta - half), math.exp(theta + half)), reference.num_runs)
+
+
 def judge_convergence(
     samples: Sequence[float | None],
     batch_size: int,

@@ -2,7 +2,7 @@
 
 Compared are the samples to target, which code, data and recipe determine and no hardware, by `non_inferiority`: that is
 the verdict. On the same system the seconds a sample are compared, too, and have one of their own: a machine's pace
-differs from day to day by more than runs scatter that are made in one go.
+changes more from day to day than between runs made in one go.
 """
 
 from __future__ import annotations

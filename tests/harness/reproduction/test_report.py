@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -14,10 +13,8 @@ import pytest
 
 from harness.log.run_log import read
 from harness.reproduction import report
-from harness.reproduction.reproduction import Outlook, Reproduction, length_s, mean_length_s, standing_of
+from harness.reproduction.reproduction import Outlook, Reproduction, length_s, mean_length_s
 from harness.reproduction.screening import Screening, screen
-from harness.ruleset.model import ReferenceConvergence
-from harness.scoring.convergence import reference_at
 from harness.scoring.non_inferiority import Scatter
 from harness.scoring.prospect import prospect
 from harness.submission.predictions import COMPUTED, IMPOSSIBLE, Recomputed
@@ -116,17 +113,3 @@ def test_length_of_a_run_reaches_to_the_next_that_was_begun_right_after(
     ]
 
     assert mean_length_s(logs) == pytest.approx(own_s * (counted_s + 1) / 2, rel=0.001)
-
-
-def test_interval_of_a_comparison_with_the_reference_holds_in_90_per_cent() -> None:
-    """Of runs that need as many samples as the reference's; runs that missed are not in it."""
-    chance, held = random.Random(2), 0
-    for _ in range(2000):
-        reference, runs = (tuple(round(math.exp(chance.gauss(8, 0.06))) for _ in range(number)) for number in (20, 5))
-        standing = standing_of(reference_at([ReferenceConvergence(64, reference)], 64), [None, *runs])
-        assert standing is not None
-        held += standing.interval[0] <= 1 <= standing.interval[1]
-
-    assert held / 2000 == pytest.approx(0.9, abs=0.02)
-    assert standing_of("there are none", [100.0]) is None
-    assert standing_of(reference_at([ReferenceConvergence(64, (90, 100))], 64), [None]) is None

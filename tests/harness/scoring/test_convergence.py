@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.base.stats import trimming_cost, variance
 from harness.ruleset.model import ReferenceConvergence
-from harness.scoring.convergence import Verdict, judge_convergence, reference_at
+from harness.scoring.convergence import Verdict, judge_convergence, reference_at, standing_of
 
 SPREAD = (9000, 10_000, 11_000, 9500, 10_500)
 REFERENCE = (
@@ -152,3 +152,17 @@ def test_a_verdict_is_of_a_set_of_runs(runs: list[float | None], batch_size: int
         if verdict.status == "too fast":
             assert verdict.p_faster < 0.05
             assert verdict.own_samples < verdict.limit_samples * (1 + 1e-9)
+
+
+def test_interval_of_a_comparison_with_the_reference_holds_in_90_per_cent() -> None:
+    """Of runs that need as many samples as the reference's; runs that missed are not in it."""
+    chance, held = random.Random(2), 0
+    for _ in range(2000):
+        reference, runs = (tuple(round(math.exp(chance.gauss(8, 0.06))) for _ in range(number)) for number in (20, 5))
+        standing = standing_of(reference_at([ReferenceConvergence(64, reference)], 64), [None, *runs])
+        assert standing is not None
+        held += standing.interval[0] <= 1 <= standing.interval[1]
+
+    assert held / 2000 == pytest.approx(0.9, abs=0.02)
+    assert standing_of("there are none", [100.0]) is None
+    assert standing_of(reference_at([ReferenceConvergence(64, (90, 100))], 64), [None]) is None

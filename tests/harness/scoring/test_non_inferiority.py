@@ -163,7 +163,7 @@ def test_interruption_changes_nothing(seed: int) -> None:
 
 
 def test_watched_interval_holds_after_each_run_at_once() -> None:
-    """It leaves out the true ratio in at most 10 %, however often one looks, and confirms less often than looks."""
+    """In at most 10 % does it ever leave out the true ratio, and it confirms less often than the planned looks."""
     chance = random.Random(11)
     left_out = confirmed = 0
     for _ in range(2000):
