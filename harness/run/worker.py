@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import faulthandler
 import io
 import os
 import platform
@@ -465,6 +466,7 @@ def main(control: int | None, stream: int | None) -> int:
     control, stream: descriptors of the inherited sockets to the referee and to the evaluator; None on other ranks.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the referee decides what an interrupt means
+    faulthandler.register(signal.SIGUSR1)  # a worker that hangs can be asked where: `kill -USR1`
     opened = OpenedFiles()
     connection, evaluation = _inherited(control), _inherited(stream)
     ranks = Ranks()

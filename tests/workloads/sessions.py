@@ -8,13 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.ruleset import catalog, load
@@ -159,7 +163,35 @@ def on_two_processes(script: str, out: Path, *folders: Path) -> list[dict[str, A
 
 
 def tta(cwd: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command line, in a process of its own."""
+    """The command line, in a process of its own; it fails the test if it takes ten minutes, and says where it was."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "harness.cli", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    with subprocess.Popen(command, cwd=cwd, env=environment, stdout=PIPE, stderr=PIPE, text=True) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=600)
+        except subprocess.TimeoutExpired:
+            found = _where(process.pid)
+            process.kill()
+            pytest.fail("\n".join([*command, *process.communicate(), *found, *_outputs_in(cwd)]))
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+
+def _where(pid: int) -> list[str]:
+    """The descendants of a process and what each is doing; they are killed, workers after they wrote their stacks."""
+    found = []
+    family = psutil.Process(pid).children(recursive=True)
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            found.append(f"{member.pid} {member.status()} {member.cmdline()[-3:]}")
+            if "harness.run.worker" in member.cmdline():
+                member.send_signal(signal.SIGUSR1)
+                time.sleep(1)  # two that write at once cannot be told apart
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    return found
+
+
+def _outputs_in(folder: Path) -> list[str]:
+    """The ends of what the workers of the results in a folder have printed."""
+    return [f"{path}:\n{path.read_text()[-20_000:]}" for path in sorted(folder.rglob("output/*.txt"))]
