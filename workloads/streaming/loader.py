@@ -6,11 +6,12 @@ are memory-mapped, and what of them is in memory is the operating system's cache
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +108,10 @@ class TrainingLoader:
         self._positions: deque[tuple[int, int] | None] = deque()
         self._waits = _Waits(place.device)
         requests = _requests(order, seed, place, microbatch, position, self._positions)
-        self._batches = iter(_data_loader(examples, requests, place))
+        batches = _data_loader(examples, requests, place)
+        if place.num_workers:
+            wait_for_idle_threads()
+        self._batches = iter(batches)
 
     @property
     def position(self) -> tuple[int, int]:
@@ -185,8 +189,12 @@ class EvaluationLoader:
         self._batches: Iterable[Batch] = _data_loader(
             examples, [(indices, seeds(0, 0, indices)) for indices in requests], place
         )
+        self._is_to_fork = place.num_workers > 0
 
     def __iter__(self) -> Iterator[Batch]:
+        if self._is_to_fork:
+            wait_for_idle_threads()
+            self._is_to_fork = False
         for batch in self._batches:
             yield self._waits.carry(batch)
 
@@ -211,6 +219,29 @@ def _data_loader(examples: Examples, requests: Iterable[_Request], place: Place)
         **workers,
     )
     return loader
+
+
+def wait_for_idle_threads(limit_s: float = 1.0) -> None:
+    """Wait until the other threads of this process sleep, before it forks; on Linux, and no longer than `limit_s`.
+
+    A thread of torch's that has done its part of a collective, or of a backward pass, takes a Python thread state to
+    release a tensor. If it holds the lock of all thread states at the moment of a fork, the child waits for that lock
+    for ever: CPython 3.11 makes it new only after it has taken it. Such a thread is ready to run, and not asleep.
+    """
+    own, tasks = str(threading.get_native_id()), Path("/proc/self/task")
+    end_s = perf_counter() + limit_s
+    while tasks.is_dir() and perf_counter() < end_s:
+        if all(_is_asleep(task) for task in tasks.iterdir() if task.name != own):
+            return
+        sleep(0.001)
+
+
+def _is_asleep(task: Path) -> bool:
+    try:
+        text = (task / "stat").read_text(errors="replace")
+    except OSError:  # it has ended
+        return True
+    return text.rpartition(")")[2].split()[0] != "R"  # "<id> (<name>) <state> ...": proc_pid_stat(5)
 
 
 class _Waits:

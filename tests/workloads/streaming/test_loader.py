@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import threading
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -13,7 +15,7 @@ import torch
 
 from harness.errors import DataError, UsageError
 from tests.workloads.streaming import toy
-from workloads.streaming.loader import EvaluationLoader, Examples, Place, TrainingLoader
+from workloads.streaming.loader import EvaluationLoader, Examples, Place, TrainingLoader, wait_for_idle_threads
 from workloads.streaming.order import seeds, shuffled
 from workloads.streaming.shards import Shards
 
@@ -227,3 +229,41 @@ def test_wait_is_that_of_the_device(folder: Path) -> None:
     assert 0.05 <= loader.waited_s() < 0.1
     order = shuffled(NUM_EXAMPLES, BATCH, SEED)(0)
     assert [busy.tolist(), idle.tolist()] == [order[1].tolist(), order[2].tolist()]
+
+
+def test_a_fork_waits_for_threads_that_compute() -> None:
+    """One that is ready to run may hold the lock of Python's thread states, which its copy in a child never frees."""
+    data, has_begun, ended_s = b"\0" * (256 << 20), threading.Event(), []
+
+    def compute() -> None:
+        has_begun.set()
+        hashlib.sha256(data)  # without the lock of the interpreter
+        ended_s.append(perf_counter())
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    has_begun.wait()
+    began_s = perf_counter()
+    wait_for_idle_threads(60)
+    waited_s = perf_counter() - began_s
+    thread.join()
+
+    assert waited_s > (ended_s[0] - began_s) / 2
+
+
+def test_a_fork_does_not_wait_for_ever() -> None:
+    data, is_over = b"\0" * (1 << 20), threading.Event()
+
+    def compute() -> None:
+        while not is_over.is_set():
+            hashlib.sha256(data)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    began_s = perf_counter()
+    wait_for_idle_threads(0.05)
+    waited_s = perf_counter() - began_s
+    is_over.set()
+    thread.join()
+
+    assert waited_s < 5
