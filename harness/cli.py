@@ -54,7 +54,10 @@ VERBS = {
     "submit": Verb(
         "harness.commands.submit", "Check a result as the organiser would, and place it in a leaderboard's tree."
     ),
-    "board": Verb("harness.commands.board", "Build the leaderboard's pages from a tree of submissions, or serve them."),
+    "board": Verb(
+        "harness.commands.board.verb",
+        "Build the leaderboard's pages from a tree of submissions, or serve them; run the leaderboard as a service.",
+    ),
     "explain": Verb("harness.commands.explain", "Explain a check: what it looks for, why, and what to do."),
     "doctor": Verb(
         "harness.commands.doctor", "Report what this machine is and what would disturb a run; describe the system."

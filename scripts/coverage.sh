@@ -14,7 +14,7 @@ export PYTHONPATH="$PWD" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export COVERAGE_FILE="$folder/data"
-scope=$(printf 'harness/%s/*,' base log cost energy mlperf submission ruleset scoring checker)
+scope=$(printf 'harness/%s/*,' base log cost energy mlperf submission ruleset scoring checker transparency)
 scope+=harness/errors.py,harness/findings.py,harness/workload.py,'rules/*'
 [ $# -gt 0 ] || set -- -m "not slow and not gpu and not hypothesis" tests --ignore=tests/workloads
 passed=0

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from harness.base import ssh_signature
+from harness.base.ssh_signature import parse_signature
 from harness.errors import MissingDependencyError, RulesError, SubmissionError, UsageError
 from harness.ruleset import catalog, load
 from harness.submission import claim, signature
@@ -115,7 +117,7 @@ def test_a_broken_ssh_keygen_accuses_no_one(
 ) -> None:
     """If it fails at the signature or at the list of keys, nothing is said of either; and it is not waited for."""
     result, allowed = signed(tmp_path), signing.allowed("acme", "acme")
-    monkeypatch.setattr(signature, "_VERIFY_S", 1)
+    monkeypatch.setattr(ssh_signature, "_VERIFY_S", 1)
     play(tmp_path, script, monkeypatch)
 
     verdict = signature.verdict(result, allowed, "v1")
@@ -131,7 +133,7 @@ def test_a_key_that_waits_for_its_owner_signs_nothing(tmp_path: Path, monkeypatc
     before = manifest.with_name("MANIFEST.sha256.sig").read_bytes()
     (tmp_path / "key").write_text("a key")
     play(tmp_path, "exec sleep 60", monkeypatch)
-    monkeypatch.setattr(signature, "_SIGN_S", 0.3)
+    monkeypatch.setattr(ssh_signature, "_SIGN_S", 0.3)
 
     with pytest.raises(SubmissionError, match=r"key: ssh-keygen did not sign within 0\.3 s"):
         signature.sign(manifest, tmp_path / "key")
@@ -159,7 +161,7 @@ def armoured(blob: bytes) -> bytes:
 def test_a_malformed_signature_is_refused(data: bytes, why: str) -> None:
     """In one sentence, whatever lengths it claims."""
     with pytest.raises(ValueError, match=why):
-        signature.read_signature(data)
+        parse_signature(data)
 
 
 def test_the_texts_of_a_signature_are_made_visible() -> None:

@@ -1,4 +1,4 @@
-"""`tta board`: the leaderboard of a tree, or of folders of MLPerf rounds, as a static site or over HTTP."""
+"""`tta board build` and `serve TREE`: the leaderboard of a tree, or of MLPerf rounds, as a static site or over HTTP."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from harness.ruleset.detect import DEFAULT_RULESET
 from harness.submission.result import Result
 
 
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "action", choices=("build", "serve"), help="build: write a static site; serve: serve it over HTTP"
-    )
+def add_build(parser: Parser) -> None:
+    """Add the arguments of `tta board build`."""
     parser.add_argument(
         "trees",
         nargs="+",
@@ -32,9 +30,7 @@ def add_arguments(parser: Parser) -> None:
         metavar="TREE",
         help="a tree of submissions, or one or more folders with results of MLPerf rounds",
     )
-    parser.add_argument("--out", type=as_path, metavar="SITE", help="build: the folder of the site")
-    parser.add_argument("--host", default="127.0.0.1", help="serve: the address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8765, help="serve: the port (default: %(default)s)")
+    parser.add_argument("--out", type=as_path, metavar="SITE", help="the folder of the site")
     parser.add_argument(
         "--jobs",
         type=as_positive,
@@ -44,21 +40,25 @@ def add_arguments(parser: Parser) -> None:
     add_ruleset(parser, has_auto=True)
 
 
-def call(arguments: argparse.Namespace) -> ExitStatus:
+def call_build(arguments: argparse.Namespace) -> ExitStatus:
     trees: list[Path] = arguments.trees
     name = _own_ruleset(trees, arguments.ruleset)
-    if arguments.action == "serve":
-        if name is None:
-            raise UsageError(
-                "tta board serve: serves tta's own results only; for MLPerf rounds, build the site with `tta board "
-                "build` and serve its folder with any web server"
-            )
-        return serve(_one(trees, arguments.ruleset), arguments.host, arguments.port, name)
     if arguments.out is None:
         raise UsageError("tta board build: name the folder for the pages with --out SITE")
     if name is None:
         return build_rounds(trees, arguments.out, arguments.ruleset, utc_today(), arguments.jobs)
     return build(_one(trees, arguments.ruleset), arguments.out, name, utc_today())
+
+
+def call_serve(trees: list[Path], ruleset: str, host: str, port: int) -> ExitStatus:
+    """Serve a tree over HTTP."""
+    name = _own_ruleset(trees, ruleset)
+    if name is None:
+        raise UsageError(
+            "tta board serve: serves tta's own results only; for MLPerf rounds, build the site with `tta board "
+            "build` and serve its folder with any web server"
+        )
+    return serve(_one(trees, ruleset), host, port, name)
 
 
 def _own_ruleset(trees: list[Path], name: str) -> str | None:

@@ -1,0 +1,1 @@
+"""`tta board`: one module for each group of its actions."""

@@ -1,0 +1,42 @@
+"""`tta board`: its table of actions."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import NamedTuple
+
+from harness.commands._arguments import EXIT_STATUSES, Parser
+from harness.errors import ExitStatus
+
+
+class Action(NamedTuple):
+    """A row of `ACTIONS`: its module has `add_<name>(parser)` for its arguments, and `call_<name>(arguments)`."""
+
+    module: str
+    summary: str
+
+
+ACTIONS = {
+    "build": Action("tree", "write the static site of a tree of submissions, or of MLPerf rounds"),
+    "serve": Action("serving", "serve a tree over HTTP; with --data, the leaderboard as a service in one process"),
+    "init": Action("serving", "make the folder of a service, with its first round, organisation and organiser"),
+    "migrate": Action("serving", "bring a service's database to this version of `tta`"),
+    "web": Action("serving", "answer requests for a service whose database is PostgreSQL; several may run"),
+    "worker": Action("serving", "check submissions and do what follows; several may run"),
+}
+
+
+def add_arguments(parser: Parser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    for name, action in ACTIONS.items():
+        one = actions.add_parser(name, help=action.summary, epilog=EXIT_STATUSES, allow_abbrev=False)
+        one.description = action.summary[0].upper() + action.summary[1:] + "."
+        module = importlib.import_module(f"harness.commands.board.{action.module}")
+        getattr(module, f"add_{name}")(one)
+        one.set_defaults(board_action=getattr(module, f"call_{name}"))
+
+
+def call(arguments: argparse.Namespace) -> ExitStatus:
+    status: ExitStatus = arguments.board_action(arguments)
+    return status

@@ -1,0 +1,179 @@
+"""Submissions: announced, sent, ended with a receipt, read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select
+
+from harness.base import strict_json
+from harness.errors import UsageError
+from harness.service import blobs, events, schema, submissions, submitting
+from harness.service.api.dependencies import AnyActor, Submitter, TheInstance
+from harness.service.instance import Instance
+from harness.service.people import Actor
+from harness.service.states import WORDS
+from harness.service.submissions import Submission
+from harness.service.submitting import Announcement, ListedFile
+
+router = APIRouter(tags=["submissions"])
+MAX_HEAD = 1 << 20
+
+
+class FileModel(BaseModel):
+    """A file of a submission: its path in the tree, its SHA-256 and its size."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    path: str = Field(max_length=submitting.MAX_PATH)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    bytes: int = Field(ge=0, le=1 << 53)
+
+
+class AnnouncementModel(BaseModel):
+    """The list of all files of a submission. round may be left out where only one is open."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    files: list[FileModel] = Field(min_length=1, max_length=10_000)
+    round: str | None = Field(None, max_length=100)
+    supersedes: str | None = Field(None, max_length=32)
+    campaign: str | None = Field(None, max_length=32)
+
+
+@router.post("/submissions", status_code=201)
+def announce(
+    instance: TheInstance,
+    actor: Submitter,
+    body: AnnouncementModel,
+    response: Response,
+    idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+) -> dict[str, Any]:
+    """Announce a submission; the answer says which files the service lacks. 200: it was announced before."""
+    files = tuple(ListedFile(item.path, item.sha256, item.bytes) for item in body.files)
+    what = Announcement(files, body.round, body.supersedes, body.campaign, idempotency_key)
+    found = submitting.announce(instance, actor, what)
+    response.status_code = 201 if found.is_new else 200
+    missing = [{"path": item.path, "sha256": item.sha256, "bytes": item.num_bytes} for item in found.missing]
+    return {**record(found.submission), "missing": missing}
+
+
+@router.post("/submissions/{submission}/files", status_code=204)
+async def add_files(instance: TheInstance, actor: Submitter, submission: str, request: Request) -> None:
+    """Take some of the missing files in one request.
+
+    The body is a line of JSON, the list of their digests, and then their bytes, one file after the other, each as long
+    as was announced.
+    """
+    wanted = await run_in_threadpool(_missing, instance, actor, submission)
+    pieces = request.stream().__aiter__()
+    head, rest = await _line(pieces)
+    listed = _listed(head, wanted, instance.settings.limits.max_bundle_bytes)
+    data = bytearray(rest)
+    total = sum(item.num_bytes for item in listed)
+    async for piece in pieces:
+        data += piece
+        if len(data) > total:
+            raise UsageError(f"more than the {total:,} bytes of the files that the first line lists")
+    await run_in_threadpool(_keep, instance, actor, listed, bytes(data))
+
+
+async def _line(pieces: AsyncIterator[bytes]) -> tuple[bytes, bytes]:
+    data = b""
+    async for piece in pieces:
+        data += piece
+        line, end, rest = data.partition(b"\n")
+        if end:
+            return line, rest
+        if len(data) > MAX_HEAD:
+            break
+    raise UsageError("the first line must be the list of the files' digests, as JSON")
+
+
+def _missing(instance: Instance, actor: Actor, submission: str) -> list[ListedFile]:
+    with instance.database.read() as connection:
+        found = submissions.find(connection, submission, actor)
+        submissions.require_allowed(connection, "finalise", found, actor)
+        return submitting.missing_of(connection, found)
+
+
+def _listed(head: bytes, wanted: Sequence[ListedFile], max_bytes: int) -> list[ListedFile]:
+    try:
+        digests = strict_json.loads(head)
+    except ValueError as error:
+        raise UsageError(f"the first line is not JSON: {error}") from None
+    by_digest = {item.sha256: item for item in wanted}
+    if not isinstance(digests, list) or not all(isinstance(item, str) for item in digests):
+        raise UsageError("the first line must be a list of digests")
+    if len(set(digests)) != len(digests):
+        raise UsageError("the first line has a digest twice")
+    unknown = next((item for item in digests if item not in by_digest), None)
+    if unknown is not None:
+        raise UsageError(f"{unknown[:64]}: is not among the missing files")
+    found = [by_digest[item] for item in digests]
+    total = sum(item.num_bytes for item in found)
+    if total > max_bytes:
+        raise UsageError(f"{total:,} bytes in one request; at most {max_bytes:,}: send larger files by /uploads")
+    return found
+
+
+def _keep(instance: Instance, actor: Actor, listed: Sequence[ListedFile], data: bytes) -> None:
+    at = 0
+    for item in listed:
+        instance.blobs.add(item.sha256, item.num_bytes, _pieces(data, at, item.num_bytes))
+        at += item.num_bytes
+    with instance.database.write() as connection:
+        found = [(item.sha256, item.num_bytes) for item in listed]
+        blobs.note_held(connection, actor.organisation, found, instance.now_ms())
+
+
+def _pieces(data: bytes, start: int, num_bytes: int) -> Iterator[bytes]:
+    yield data[start : start + num_bytes]
+
+
+@router.post("/submissions/{submission}/finalise", status_code=202)
+def finalise(instance: TheInstance, actor: Submitter, submission: str) -> dict[str, Any]:
+    """End a submission whose files are all there; the answer is its receipt."""
+    return submitting.finalise(instance, actor, submission).record()
+
+
+@router.get("/submissions/{submission}")
+def read(instance: TheInstance, actor: AnyActor, submission: str) -> dict[str, Any]:
+    """Return a submission: its state, what was found, and how it came there."""
+    with instance.database.read() as connection:
+        found = submissions.find(connection, submission, actor)
+        table = schema.verdict
+        verdict = connection.execute(select(table).where(table.c.id == found.verdict)).one_or_none()
+        history = [item.event for item in events.of_subject(connection, submission)]
+    findings = None if verdict is None else json.loads(verdict.document)
+    return {
+        **record(found),
+        "is_valid": None if verdict is None else verdict.is_valid,
+        "findings": findings,
+        "history": [{name: item[name] for name in ("seq", "at_ms", "kind", "body")} for item in history],
+    }
+
+
+def record(found: Submission) -> dict[str, Any]:
+    """Return a submission for machines."""
+    return {
+        "id": found.id,
+        "state": found.state,
+        "words": WORDS[found.state],
+        "organisation": found.organisation_name,
+        "benchmark": found.benchmark,
+        "division": found.division or None,
+        "system": found.system,
+        "accelerator": found.accelerator or None,
+        "manifest_sha256": found.manifest_sha256,
+        "bytes": found.num_bytes,
+        "created_ms": found.created_ms,
+        "received_ms": found.received_ms,
+        "published_ms": found.published_ms,
+        "supersedes": found.supersedes,
+        "superseded_by": found.superseded_by,
+        "campaign": found.campaign,
+    }

@@ -1,0 +1,102 @@
+"""From the files of a submission to a verdict and a row: the very check of `tta check`, in a confined child."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.board import leaderboard
+from harness.board.export import row_document
+from harness.board.index import relative_finding, without_root
+from harness.checker import engine, registry
+from harness.errors import InputError, OutputError
+from harness.findings import Finding
+from harness.ruleset.model import RuleSet
+from harness.service.instance import Instance
+from harness.service.submitting import ListedFile, places_of
+from harness.submission.result import read_result
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is stored of a result that was judged. findings: as JSON, sorted, with paths relative to the tree.
+
+    row: as `tta score` writes it; None where the result cannot be read, which is the only finding then.
+    """
+
+    ruleset: str
+    ruleset_digest: str
+    checker: str
+    is_valid: bool
+    num_errors: int
+    num_warnings: int
+    findings: tuple[dict[str, Any], ...]
+    row: dict[str, Any] | None
+    cpu_s: float
+
+
+@contextlib.contextmanager
+def laid_out(instance: Instance, files: Sequence[ListedFile], name: str) -> Iterator[Path]:
+    """Yield a tree with the files of a submission, as links to the blobs; removed at the end."""
+    tree = instance.folder / "work" / f"{name}.{os.getpid()}"
+    shutil.rmtree(tree, ignore_errors=True)
+    try:
+        for item in files:
+            target = tree / item.path
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            try:
+                os.link(instance.blobs.path(item.sha256), target)
+            except OSError as error:
+                raise OutputError(f"{target}: cannot be linked: {error.strerror}") from None
+        yield tree
+    finally:
+        shutil.rmtree(tree, ignore_errors=True)
+
+
+def judge(tree: Path, files: Sequence[ListedFile], ruleset: RuleSet, at_ms: int) -> Judgement:
+    """Judge and score the result in `tree`, as of the day of `at_ms`."""
+    started_s = time.process_time()
+    today = datetime.fromtimestamp(at_ms / 1000, UTC).date()
+    place = places_of(files).result
+    try:
+        result = read_result(tree / place)
+    except InputError as error:
+        fault = {"code": "", "name": "unreadable", "severity": "error", "path": place, "line": None, "waived": None}
+        findings = ({**fault, "message": without_root(str(error), tree)},)
+        cpu_s = time.process_time() - started_s
+        return Judgement(ruleset.version, ruleset.digest, __version__, False, 1, 0, findings, None, cpu_s)
+    found = [relative_finding(item, tree) for item in engine.judge(result, ruleset, registry.checks().values(), today)]
+    row = leaderboard.rate(result, ruleset, found, ruleset.prices)
+    document = row_document(row)
+    document["path"] = place
+    return Judgement(
+        ruleset=ruleset.version,
+        ruleset_digest=ruleset.digest,
+        checker=__version__,
+        is_valid=engine.is_valid(found),
+        num_errors=row.num_errors,
+        num_warnings=row.num_warnings,
+        findings=tuple(map(_finding, found)),
+        row=document,
+        cpu_s=time.process_time() - started_s,
+    )
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": str(finding.severity),
+        "path": finding.path,
+        "line": finding.line,
+        "message": finding.message,
+        "waived": finding.waived,
+    }

@@ -1,0 +1,17 @@
+"""The first version."""
+
+from __future__ import annotations
+
+from alembic import op
+from sqlalchemy import insert
+
+from harness.service import schema
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Make the tables, and the head of an empty log."""
+    schema.metadata.create_all(op.get_bind())
+    op.execute(insert(schema.log_head).values(id=0, size=0, leaf="0" * 64))

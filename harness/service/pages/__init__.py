@@ -1,0 +1,1 @@
+"""The pages for people, made from the same functions as the interface for programs."""

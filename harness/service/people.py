@@ -1,0 +1,224 @@
+"""Who is there: organisations, people, and the tokens and sessions by which they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Connection, Row, delete, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from harness.base.ids import new_id, new_secret, secret_digest
+from harness.errors import UsageError, printable, unknown_name
+from harness.service import schema
+from harness.service.events import News, append
+from harness.submission.layout import NAME_PATTERN
+
+SCOPES = ("read", "submit", "witness", "review", "admin")
+HOUR_MS = 3_600_000
+_person, _organisation, _token, _session = schema.person, schema.organisation, schema.token, schema.session
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who makes a request. person: an id; None of somebody who is not signed in.
+
+    scopes: what the token, or the session, may be used for.
+    """
+
+    person: str | None = None
+    name: str = ""
+    organisation: str = ""
+    organisation_name: str = ""
+    is_auditor: bool = False
+    is_organiser: bool = False
+    scopes: frozenset[str] = frozenset()
+
+    @property
+    def is_known(self) -> bool:
+        return self.person is not None
+
+    @property
+    def sees_all(self) -> bool:
+        return self.is_auditor or self.is_organiser
+
+
+NOBODY = Actor()
+
+
+def add_organisation(connection: Connection, name: str, now_ms: int) -> str:
+    """Add an organisation and return its id.
+
+    Raises:
+        UsageError: there is one of that name, also in other letters of the alphabet's two cases; or it cannot be a
+            folder's name.
+    """
+    if not NAME_PATTERN.fullmatch(name):
+        raise UsageError(
+            f"organisation {printable(name)!r}: at most 100 letters, digits and . _ + -, the first a letter or digit"
+        )
+    found = new_id(now_ms)
+    values = {"id": found, "name": name, "name_key": name.casefold(), "created_ms": now_ms}
+    try:
+        connection.execute(insert(_organisation).values(**values))
+    except IntegrityError:
+        raise UsageError(f"organisation {name!r}: there is one of this name, or of one as alike as its case") from None
+    return found
+
+
+def organisation_named(connection: Connection, name: str) -> str | None:
+    """Return the id of an organisation; None if there is none of this name."""
+    return connection.execute(select(_organisation.c.id).where(_organisation.c.name == name)).scalar()
+
+
+def add_person(
+    connection: Connection,
+    name: str,
+    organisation: str,
+    now_ms: int,
+    *,
+    email: str | None = None,
+    subject: str | None = None,
+    is_auditor: bool = False,
+    is_organiser: bool = False,
+) -> str:
+    """Add a person to an organisation, by its id, with an event; return the person's id.
+
+    Raises:
+        UsageError: there is one of that name or subject, or the name has no letter.
+    """
+    if not name.strip() or len(name) > 100 or not name.isprintable():
+        raise UsageError(f"person {printable(name)!r}: the name must have 1 to 100 printable characters")
+    found = new_id(now_ms)
+    values = {
+        "id": found, "organisation": organisation, "name": name, "email": email, "subject": subject,
+        "is_auditor": is_auditor, "is_organiser": is_organiser, "created_ms": now_ms,
+    }  # fmt: skip
+    try:
+        connection.execute(insert(_person).values(**values))
+    except IntegrityError:
+        raise UsageError(f"person {printable(name)!r}: there is one who is called or signs in so") from None
+    roles = [role for role, has in (("auditor", is_auditor), ("organiser", is_organiser)) if has]
+    append(connection, now_ms, News("person.added", found, {"organisation": organisation, "roles": roles}))
+    return found
+
+
+def change_roles(
+    connection: Connection, person: str, actor: str | None, now_ms: int, *, is_auditor: bool, is_organiser: bool
+) -> None:
+    """Change what a person may do, with an event."""
+    values = {"is_auditor": is_auditor, "is_organiser": is_organiser}
+    connection.execute(update(_person).where(_person.c.id == person).values(**values))
+    roles = [role for role, has in (("auditor", is_auditor), ("organiser", is_organiser)) if has]
+    append(connection, now_ms, News("person.roles_changed", person, {"roles": roles}, actor))
+
+
+def disable(connection: Connection, person: str, actor: str | None, now_ms: int) -> None:
+    """Keep a person out from now on, with an event: no token and no session of theirs counts."""
+    connection.execute(update(_person).where(_person.c.id == person).values(disabled_ms=now_ms))
+    connection.execute(delete(_session).where(_session.c.person == person))
+    append(connection, now_ms, News("person.disabled", person, {}, actor))
+
+
+def person_named(connection: Connection, name: str) -> str | None:
+    """Return the id of a person; None if there is none of this name."""
+    return connection.execute(select(_person.c.id).where(_person.c.name == name)).scalar()
+
+
+def add_token(
+    connection: Connection, person: str, label: str, scopes: Iterable[str], now_ms: int, days: float | None = None
+) -> tuple[str, str]:
+    """Make a token; return its id and the token, which is kept nowhere.
+
+    days: after which it expires; None: never.
+
+    Raises:
+        UsageError: a scope is unknown, or there is none.
+    """
+    wanted = sorted(set(scopes))
+    for scope in wanted:
+        if scope not in SCOPES:
+            raise UsageError(unknown_name("scope", scope, SCOPES))
+    if not wanted:
+        raise UsageError(f"a token needs a scope; there are: {', '.join(SCOPES)}")
+    secret, found = new_secret(), new_id(now_ms)
+    connection.execute(
+        insert(_token).values(
+            id=found,
+            person=person,
+            sha256=secret_digest(secret),
+            label=printable(label, 200),
+            scopes=" ".join(wanted),
+            created_ms=now_ms,
+            expires_ms=None if days is None else now_ms + int(days * 24 * HOUR_MS),
+        )
+    )
+    return found, secret
+
+
+def revoke_token(connection: Connection, token: str, person: str, now_ms: int) -> bool:
+    """Make a person's token worthless; False if they have none with this id that still counts."""
+    mine = (_token.c.id == token) & (_token.c.person == person) & _token.c.revoked_ms.is_(None)
+    return connection.execute(update(_token).where(mine).values(revoked_ms=now_ms)).rowcount == 1
+
+
+def by_token(connection: Connection, secret: str, now_ms: int) -> Actor | None:
+    """Return whom a token is of; None if it is unknown, revoked or expired, or its person is disabled."""
+    counts = _token.c.revoked_ms.is_(None) & or_(_token.c.expires_ms.is_(None), _token.c.expires_ms > now_ms)
+    row = _actor_row(connection, _token.c.person, (_token.c.sha256 == secret_digest(secret)) & counts, _token.c.scopes)
+    return None if row is None else _actor(row[1:], row[0].split(" "))
+
+
+def add_session(connection: Connection, person: str, now_ms: int, hours: float) -> str:
+    """Begin a session of a person in a browser; return its secret, which is kept nowhere."""
+    secret = new_secret()
+    expires_ms = now_ms + int(hours * HOUR_MS)
+    connection.execute(
+        insert(_session).values(sha256=secret_digest(secret), person=person, created_ms=now_ms, expires_ms=expires_ms)
+    )
+    return secret
+
+
+def end_session(connection: Connection, secret: str) -> None:
+    """End a session, if it is one."""
+    connection.execute(delete(_session).where(_session.c.sha256 == secret_digest(secret)))
+
+
+def by_session(connection: Connection, secret: str, now_ms: int) -> Actor | None:
+    """Return whose session it is; None if it is unknown or over, or its person is disabled."""
+    is_it = (_session.c.sha256 == secret_digest(secret)) & (_session.c.expires_ms > now_ms)
+    row = _actor_row(connection, _session.c.person, is_it, _session.c.created_ms)
+    return None if row is None else _actor(row[1:], SCOPES)
+
+
+def by_subject(connection: Connection, subject: str) -> Actor | None:
+    """Return whom a proxy or an identity provider calls so; None if nobody, or a disabled person."""
+    row = _actor_row(connection, _person.c.id, _person.c.subject == subject, _person.c.id)
+    return None if row is None else _actor(row[1:], SCOPES)
+
+
+def by_id(connection: Connection, person: str) -> Actor | None:
+    """Return a person, by id, with every scope; None if there is none, or a disabled one."""
+    row = _actor_row(connection, _person.c.id, _person.c.id == person, _person.c.id)
+    return None if row is None else _actor(row[1:], SCOPES)
+
+
+def _actor_row(
+    connection: Connection, key: Column[str], condition: ColumnElement[bool], extra: Column[Any]
+) -> Row[*tuple[Any, ...]] | None:
+    """Return `extra` and the fields of an actor. key: the column that names the person."""
+    columns = (
+        _person.c.id, _person.c.name, _organisation.c.id, _organisation.c.name, _person.c.is_auditor,
+        _person.c.is_organiser,
+    )  # fmt: skip
+    source = _person.join(_organisation, _person.c.organisation == _organisation.c.id)
+    if key.table is not _person:
+        source = source.join(key.table, key == _person.c.id)
+    query = select(extra, *columns).select_from(source).where(condition, _person.c.disabled_ms.is_(None))
+    return connection.execute(query).one_or_none()
+
+
+def _actor(values: Sequence[Any], scopes: Iterable[str]) -> Actor:
+    person, name, organisation, organisation_name, is_auditor, is_organiser = values
+    return Actor(person, name, organisation, organisation_name, is_auditor, is_organiser, frozenset(scopes))

@@ -1,0 +1,108 @@
+"""Verdicts and rows: stored whole, many for a submission, of which one counts; and the one view of what is ranked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, insert, select
+
+from harness.base.values import finite_number
+from harness.log.events import canonical_json
+from harness.service import schema
+from harness.service.instance import Instance
+from harness.service.judging import Judgement
+from harness.service.states import RANKED
+from harness.service.submissions import Submission
+from harness.service.submitting import accelerator_of, files_of
+
+_verdict, _row, _submission, _position = schema.verdict, schema.board_row, schema.submission, schema.position
+_organisation = schema.organisation
+
+
+def store(connection: Connection, instance: Instance, submission: Submission, judgement: Judgement, now_ms: int) -> str:
+    """Store a verdict and its row, in place of those by the same rules and the same `tta`; return the verdict's id."""
+    division = submission.division
+    same = (
+        (_verdict.c.submission == submission.id)
+        & (_verdict.c.ruleset_digest == judgement.ruleset_digest)
+        & (_verdict.c.checker == judgement.checker)
+        & (_verdict.c.division == division)
+    )
+    known = connection.execute(select(_verdict.c.id).where(same)).scalar()
+    values = {
+        "ruleset": judgement.ruleset,
+        "is_valid": judgement.is_valid,
+        "num_errors": judgement.num_errors,
+        "num_warnings": judgement.num_warnings,
+        "document": canonical_json(list(judgement.findings)),
+        "cpu_s": judgement.cpu_s,
+        "at_ms": now_ms,
+    }
+    if known is not None:
+        connection.execute(_verdict.update().where(same).values(**values))
+        write_row(connection, instance, submission, known, judgement)
+        return str(known)
+    found = instance.new_id()
+    connection.execute(
+        insert(_verdict).values(
+            id=found, submission=submission.id, ruleset_digest=judgement.ruleset_digest, checker=judgement.checker,
+            division=division, **values,
+        )
+    )  # fmt: skip
+    write_row(connection, instance, submission, found, judgement)
+    return found
+
+
+def write_row(
+    connection: Connection, instance: Instance, submission: Submission, verdict: str, judgement: Judgement
+) -> None:
+    """Write the row of a verdict. It depends on the files and the rules alone, so that it can be made again."""
+    connection.execute(delete(_row).where(_row.c.verdict == verdict))
+    if judgement.row is None:
+        return
+    score: dict[str, Any] = judgement.row["score"]
+    low, high = score.get("interval") or (None, None)
+    accelerator, count = accelerator_of(instance, files_of(connection, submission.id))
+    seconds = finite_number(score.get("seconds")) if judgement.is_valid else None
+    connection.execute(
+        insert(_row).values(
+            verdict=verdict,
+            submission=submission.id,
+            benchmark=score["benchmark"],
+            division=score["division"],
+            ruleset=judgement.ruleset,
+            ruleset_digest=judgement.ruleset_digest,
+            accelerator=accelerator,
+            num_accelerators=count,
+            seconds=seconds,
+            low=low,
+            high=high,
+            measured_seconds=score.get("measured_seconds"),
+            samples=score.get("samples"),
+            joules=score.get("energy_j"),
+            usd=None if score.get("usd") is None else float(score["usd"]),
+            witness_class=0,
+            document=canonical_json(judgement.row),
+        )
+    )
+
+
+def ranked() -> Select[Any]:
+    """Return the query of what is ranked: what is published, not superseded, valid and scored. Nothing else decides it.
+
+    Every table, page, export and count begins with this query and adds conditions and an order.
+    """
+    source = _row.join(_submission, _submission.c.verdict == _row.c.verdict)
+    source = source.join(_organisation, _organisation.c.id == _submission.c.organisation)
+    source = source.outerjoin(_position, _position.c.verdict == _row.c.verdict)
+    return (
+        select(
+            _row,
+            _organisation.c.name.label("organisation_name"),
+            *(_submission.c[name] for name in ("round", "category", "system", "state", "received_ms", "published_ms")),
+            _position.c.first,
+            _position.c.last,
+        )
+        .select_from(source)
+        .where(_submission.c.state.in_(RANKED), _submission.c.superseded_by.is_(None), _row.c.seconds.is_not(None))
+    )

@@ -1,0 +1,172 @@
+"""Does the jobs, one at a time; the only thread of its process, since what it reads is read in a forked child."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from types import FrameType
+
+from sqlalchemy import update
+from sqlalchemy.exc import SQLAlchemyError
+
+from harness.base.ids import new_id
+from harness.errors import TtaError, printable
+from harness.service import confined, events, jobs, results, rounds, schema, submissions
+from harness.service.database import is_unreachable, reason
+from harness.service.instance import Instance
+from harness.service.jobs import Lease
+from harness.service.judging import Judgement, judge, laid_out
+from harness.service.states import State
+from harness.service.submitting import files_of
+
+IDLE_S = 0.5
+SWEEP_S = 5.0
+Beat = Callable[[], bool]
+# States in which a verdict moves a submission; later, it is shown next to what was decided.
+_MOVED = (State.RECEIVED, State.CHECK_FAILED, State.INVALID, State.CHECKED)
+
+
+def check(instance: Instance, lease: Lease, beat: Beat) -> None:
+    """Judge a submission, and store verdict, row and state in one transaction, if the job is still this worker's.
+
+    Raises:
+        ChildError: the check itself failed.
+    """
+    with instance.database.read() as connection:
+        submission = submissions.find(connection, lease.subject, None)
+        files = files_of(connection, submission.id)
+        ruleset_name = (
+            connection.execute(schema.round.select().where(schema.round.c.id == submission.round)).one().ruleset
+        )
+    ruleset, limits, now_ms = instance.ruleset(ruleset_name), instance.settings.limits, instance.now_ms()
+    with laid_out(instance, files, lease.id) as tree:
+        answer = confined.run(
+            lambda: asdict(judge(tree, files, ruleset, now_ms)), limits.check_cpu_s, limits.check_memory_bytes, beat
+        )
+    judgement = Judgement(**{**answer, "findings": tuple(answer["findings"])})
+    with instance.database.write() as connection:
+        found = submissions.locked(connection, submission.id, None)
+        if not jobs.finish(connection, lease, instance.now_ms()):
+            return
+        verdict = results.store(connection, instance, found, judgement, instance.now_ms())
+        is_same = (found.state is State.CHECKED) is judgement.is_valid and found.state in (State.CHECKED, State.INVALID)
+        body = {
+            "verdict": verdict,
+            "is_valid": judgement.is_valid,
+            "errors": judgement.num_errors,
+            "warnings": judgement.num_warnings,
+            "ruleset_digest": judgement.ruleset_digest,
+            "checker": judgement.checker,
+        }
+        if found.state in _MOVED and not is_same:
+            action = "find_valid" if judgement.is_valid else "find_invalid"
+            submissions.change(connection, action, found, None, instance.now_ms(), body, verdict=verdict)
+            return
+        table = schema.submission
+        connection.execute(update(table).where(table.c.id == found.id).values(verdict=verdict))
+        if found.is_public:
+            jobs.add(connection, new_id(instance.now_ms()), jobs.RANK, found.id, "", instance.now_ms())
+        events.append(connection, instance.now_ms(), events.News("submission.judged", found.id, body))
+
+
+def _check_given_up(instance: Instance, lease: Lease, error: str) -> None:
+    """Say of a submission that it could not be checked, and why."""
+    with instance.database.write() as connection:
+        found = submissions.locked(connection, lease.subject, None)
+        if found.state is State.RECEIVED:
+            body = {"reason": printable(error, 500)}
+            submissions.change(connection, "fail_check", found, None, instance.now_ms(), body)
+
+
+def _tick(instance: Instance, lease: Lease, beat: Beat) -> None:
+    rounds.advance(instance, lease.subject)
+
+
+def _nothing_yet(instance: Instance, lease: Lease, beat: Beat) -> None:
+    pass
+
+
+# What each kind of job does. A handler may end its job itself, in its own last transaction.
+HANDLERS: dict[str, Callable[[Instance, Lease, Beat], None]] = {
+    jobs.CHECK: check,
+    jobs.TICK: _tick,
+    jobs.RANK: _nothing_yet,
+    jobs.EXPORT: _nothing_yet,
+    jobs.DELIVER: _nothing_yet,
+}
+# What follows when the last attempt at a job has failed.
+GIVEN_UP: dict[str, Callable[[Instance, Lease, str], None]] = {jobs.CHECK: _check_given_up}
+
+
+def work(instance: Instance, name: str) -> bool:
+    """Do the next job; False if none is due."""
+    with instance.database.write() as connection:
+        lease = jobs.claim(connection, name, instance.now_ms())
+    if lease is None:
+        return False
+
+    def beat() -> bool:
+        with instance.database.write() as connection:
+            return jobs.renew(connection, lease, instance.now_ms())
+
+    try:
+        HANDLERS[lease.kind](instance, lease, beat)
+    except TtaError as error:
+        _failed(instance, lease, str(error))
+    else:
+        with instance.database.write() as connection:
+            jobs.finish(connection, lease, instance.now_ms())
+    return True
+
+
+def _failed(instance: Instance, lease: Lease, error: str) -> None:
+    print(f"tta: {lease.kind} {lease.subject}, attempt {lease.attempts}: {printable(error, 1000)}", file=sys.stderr)
+    with instance.database.write() as connection:
+        is_mine = jobs.fail(connection, lease, error, instance.now_ms())
+    if is_mine and lease.is_last and lease.kind in GIVEN_UP:
+        GIVEN_UP[lease.kind](instance, lease, error)
+
+
+def sweep(instance: Instance) -> None:
+    """Take back the jobs of workers that have ended."""
+    with instance.database.write() as connection:
+        given_up = jobs.take_back(connection, instance.now_ms())
+    for lease in given_up:
+        if lease.kind in GIVEN_UP:
+            GIVEN_UP[lease.kind](instance, lease, "the worker ended, or gave no sign of life, three times")
+
+
+class Worker:
+    """A worker that goes on until it is told to end, and then ends its job first."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self._is_ending = False
+
+    def end(self, number: int = 0, frame: FrameType | None = None) -> None:
+        """End after the job that is being done; a handler of signals."""
+        self._is_ending = True
+
+    def run(self) -> None:
+        """Work. A database that cannot be reached is waited for."""
+        signal.signal(signal.SIGTERM, self.end)
+        signal.signal(signal.SIGINT, self.end)
+        swept_s = -SWEEP_S
+        while not self._is_ending:
+            try:
+                if time.monotonic() - swept_s > SWEEP_S:
+                    swept_s = time.monotonic()
+                    sweep(self.instance)
+                if not work(self.instance, self.name):
+                    time.sleep(IDLE_S)
+            except SQLAlchemyError as error:
+                if not is_unreachable(error):
+                    raise
+                print(f"tta: the database cannot be reached: {reason(error)}", file=sys.stderr, flush=True)
+                time.sleep(2.0)
