@@ -54,6 +54,8 @@ VERBS = {
     "submit": Verb(
         "harness.commands.submit", "Check a result as the organiser would, and place it in a leaderboard's tree."
     ),
+    "login": Verb("harness.commands.login", "Keep the token by which a leaderboard's service knows you."),
+    "status": Verb("harness.commands.status", "Say what became of a submission: its state, findings and history."),
     "board": Verb(
         "harness.commands.board.verb",
         "Build the leaderboard's pages from a tree of submissions, or serve them; run the leaderboard as a service.",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from harness.base.http import is_address
 from harness.commands._arguments import Parser, add_format, add_ruleset, as_folder, as_number, as_path, as_positive
 from harness.commands._jobs import add_scheduler, carried_out
 from harness.commands._running import add_running, request_of
@@ -18,7 +19,7 @@ from harness.errors import ExitStatus, UsageError, printable
 from harness.launch.scheduled import SCHEDULERS
 from harness.reproduction import report
 from harness.reproduction.claim import Claim, read_claim
-from harness.reproduction.fetch import fetch, is_address
+from harness.reproduction.fetch import fetch
 from harness.reproduction.identity import claimed_versions
 from harness.reproduction.making import name_of_folder, prepare, replay, reproduce, screen
 from harness.reproduction.page import as_html

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+import tempfile
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
+from harness.base.http import is_address
 from harness.board import leaderboard
 from harness.board.reproductions import notes
 from harness.board.text import rank_text
@@ -15,6 +17,7 @@ from harness.checker import engine, registry
 from harness.checker.report import text
 from harness.commands._arguments import Parser, add_ruleset, as_path, utc_today
 from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
+from harness.handin import account, receipt, sending
 from harness.log import keys
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
@@ -32,7 +35,7 @@ class Request:
     """What to submit, where, and as what."""
 
     result: Path
-    tree: Path
+    to: str
     submitter: str | None
     category: str | None
     notes: str
@@ -40,11 +43,25 @@ class Request:
     is_dry: bool
     sign: Path | None = None
     weights_at: str = ""
+    options: sending.Options = sending.Options()  # noqa: RUF009  (frozen)
+
+    @property
+    def tree(self) -> Path:
+        """The tree, of a request that is not for a service."""
+        return as_path(self.to)
 
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("result", type=as_path, metavar="RESULT", help="a folder that `tta run` wrote")
-    parser.add_argument("--to", type=as_path, required=True, metavar="TREE", help="a shared folder or a git checkout")
+    parser.add_argument(
+        "--to",
+        required=True,
+        metavar="URL|TREE",
+        help="the address of a leaderboard's service, or a shared folder or git checkout",
+    )
+    parser.add_argument("--round", metavar="NAME", help="service: the round (default: the only one that is open)")
+    parser.add_argument("--supersedes", metavar="ID", help="service: an own submission that this one improves")
+    parser.add_argument("--campaign", metavar="ID", help="service: of the tickets that the runs were made with")
     parser.add_argument(
         "--submitter", metavar="NAME", help="must be the one in the system description (default: that one)"
     )
@@ -72,7 +89,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
     return run(
         Request(
             result=arguments.result,
-            tree=arguments.to,
+            to=arguments.to,
             submitter=arguments.submitter,
             category=arguments.category,
             notes=arguments.notes,
@@ -80,6 +97,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
             is_dry=arguments.dry_run,
             sign=arguments.sign,
             weights_at=arguments.weights_at,
+            options=sending.Options(arguments.round, arguments.supersedes, arguments.campaign),
         ),
         utc_today(),
     )
@@ -101,6 +119,10 @@ def run(request: Request, today: date) -> ExitStatus:
     result = read_result(request.result)
     claim = _claim(request, result, today)
     paths = pack.pack_paths(claim, result.repeats)
+    if is_address(request.to):
+        return _send(request, result, claim, ruleset, today)
+    if any(asdict(request.options).values()):
+        raise UsageError(f"{printable(request.to)}: --round, --supersedes and --campaign are for a service's address")
     with pack.packed(request.tree, result, claim) as staging:
         if request.sign is not None:
             signature.sign(staging / paths.result / MANIFEST_NAME, request.sign)
@@ -119,6 +141,31 @@ def run(request: Request, today: date) -> ExitStatus:
             return ExitStatus.OK
         place = pack.add_to_tree(request.tree, staging, paths)
     print(f"placed at {place}")
+    return ExitStatus.OK
+
+
+def _send(request: Request, result: Result, claim: Claim, ruleset: RuleSet, today: date) -> ExitStatus:
+    """Check the result and send it to a service, which checks it again."""
+    client = account.client_for(request.to)
+    with (
+        tempfile.TemporaryDirectory(prefix="tta-submission-") as name,
+        pack.packed(Path(name), result, claim) as staging,
+    ):
+        paths = pack.pack_paths(claim, result.repeats)
+        if request.sign is not None:
+            signature.sign(staging / paths.result / MANIFEST_NAME, request.sign)
+        findings = engine.judge(read_result(staging / paths.result), ruleset, registry.checks().values(), today)
+        print(text.findings_text(findings).replace(f"{staging}/", ""))
+        if not engine.is_valid(findings):
+            print("not valid under these rules; nothing was sent", file=sys.stderr)
+            return ExitStatus.FINDINGS
+        if request.is_dry:
+            print(f"dry run: it would be sent to {client.root}", file=sys.stderr)
+            return ExitStatus.OK
+        found = sending.send(client, staging, request.options, lambda line: print(line, file=sys.stderr))
+    place = receipt.keep(found, client.root, request.result)
+    print(receipt.verified(client, found))
+    print(f"the receipt is in {place}; `tta status {request.result}` says what becomes of it", file=sys.stderr)
     return ExitStatus.OK
 
 

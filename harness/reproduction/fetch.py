@@ -18,15 +18,9 @@ from harness.errors import InputError, UsageError, printable
 from harness.submission.result import MAX_RESULT_BYTES
 
 BOARD_NAME = "leaderboard.json"
-SCHEMES = ("http", "https")
 _PAGE = re.compile(r"(?P<root>/(?:.*/)?)(?P<page>results/[^/]+\.html)")
 _MAX_BOARD_BYTES = 256 << 20
 _MAX_FILES = 10_000
-
-
-def is_address(text: str) -> bool:
-    """Whether what was named is on a leaderboard, and not in the file system."""
-    return text.partition("://")[0] in SCHEMES
 
 
 def fetch(address: str, folder: Path, say: Callable[[str], None]) -> Path:

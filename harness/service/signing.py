@@ -22,7 +22,6 @@ from harness.base.ssh_signature import fingerprint
 from harness.errors import InputError, SubmissionError
 
 KEY_NAME = "checkpoint_key"
-RECEIPT_NAMESPACE = "tta-receipt"
 _KIND = b"ssh-ed25519"
 _HASH = b"sha512"
 

@@ -10,12 +10,10 @@ The files are those of a leaderboard's tree, by path:
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, func, insert, or_, select
 
@@ -26,12 +24,11 @@ from harness.errors import InputError, SubmissionError, UsageError, printable
 from harness.service import blobs, events, schema, submissions
 from harness.service.instance import Instance
 from harness.service.people import HOUR_MS, Actor
-from harness.service.signing import RECEIPT_NAMESPACE
 from harness.service.states import State
 from harness.service.submissions import ConflictError, ForbiddenError, Submission
 from harness.submission.claim import Claim, Unreadable, digest_lines, read_claim
 from harness.submission.layout import BENCHMARKS, CLAIM_NAME, MODULE_PATTERN, NAME_PATTERN, RESULTS, SYSTEMS
-from harness.transparency.event import Opening
+from harness.transparency.receipt import NAMESPACE, Receipt
 
 SHA256_PATTERN = re.compile("[0-9a-f]{64}")
 MAX_PATH = 400
@@ -276,47 +273,6 @@ def missing_of(connection: Connection, submission: Submission) -> list[ListedFil
     return [item for item in files if item.sha256 not in held]
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What a team has in its hands: that this list of files was received at this time, as event `log_index`.
-
-    signature: of the service's key over `text`, in the namespace tta-receipt. opening: of the event.
-    """
-
-    submission: str
-    manifest_sha256: str
-    received_ms: int
-    origin: str
-    opening: Opening
-    signature: str
-
-    @property
-    def text(self) -> str:
-        """What is signed."""
-        return receipt_text(self.origin, self.submission, self.manifest_sha256, self.received_ms, self.opening)
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "submission": self.submission,
-            "manifest_sha256": self.manifest_sha256,
-            "received_ms": self.received_ms,
-            "log": self.origin,
-            "log_index": self.opening.seq,
-            "leaf": self.opening.leaf.hex(),
-            "opening": self.opening.record(),
-            "signature": self.signature,
-        }
-
-
-def receipt_text(origin: str, submission: str, manifest: str, received_ms: int, opening: Opening) -> str:
-    """Return the canonical JSON of a receipt without its signature, and a line end."""
-    record = {
-        "leaf": opening.leaf.hex(), "log": origin, "log_index": opening.seq, "manifest_sha256": manifest,
-        "received_ms": received_ms, "submission": submission,
-    }  # fmt: skip
-    return json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n"
-
-
 def finalise(instance: Instance, actor: Actor, submission: str) -> Receipt:
     """End a submission whose files are all there, and have it checked; a second call returns the same receipt.
 
@@ -360,10 +316,14 @@ def receipt_of(connection: Connection, instance: Instance, submission: Submissio
     ]
     if not received or submission.received_ms is None:
         raise ConflictError(f"submission {submission.id} was not received: it was withdrawn before")
-    opening, origin = received[-1], instance.settings.origin
-    text = receipt_text(origin, submission.id, submission.manifest_sha256, submission.received_ms, opening)
-    signature = instance.key.sign(text.encode(), RECEIPT_NAMESPACE)
-    return Receipt(submission.id, submission.manifest_sha256, submission.received_ms, origin, opening, signature)
+    draft = Receipt(
+        submission.id,
+        submission.manifest_sha256,
+        submission.received_ms,
+        instance.settings.origin,
+        received[-1],
+    )
+    return replace(draft, signature=instance.key.sign(draft.text.encode(), NAMESPACE))
 
 
 def claim_of(instance: Instance, files: Sequence[ListedFile], organisation: str, ruleset: str) -> Claim:

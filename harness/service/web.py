@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,10 +10,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from harness import __version__
 from harness.errors import InputError, OutputError, TtaError, UsageError, printable
-from harness.service.api import boards, submissions
+from harness.service.api import account, boards, submissions, uploads
 from harness.service.database import is_unreachable
 from harness.service.instance import Instance
 from harness.service.submissions import ConflictError, ForbiddenError, NotThereError
@@ -28,6 +28,8 @@ _STATUS: tuple[tuple[type[TtaError], int], ...] = (
     (InputError, 422),
     (OutputError, 507),
 )
+
+_KNOWN = frozenset(http.HTTPStatus)
 
 
 def application(instance: Instance) -> FastAPI:
@@ -44,14 +46,15 @@ def application(instance: Instance) -> FastAPI:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(SQLAlchemyError, _database_error)
-    for router in (submissions.router, boards.router):
+    app.add_exception_handler(ClientDisconnect, _gone)
+    for router in (account.router, submissions.router, uploads.router, boards.router):
         app.include_router(router, prefix="/api/v1")
     return app
 
 
 def problem(status: int, detail: str, **more: Any) -> JSONResponse:
     """Return an answer about an error, as RFC 9457 has it."""
-    title = http.HTTPStatus(status).phrase
+    title = http.HTTPStatus(status).phrase if status in _KNOWN else "Refused"
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
     return JSONResponse(content, status, media_type="application/problem+json")
 
@@ -86,4 +89,5 @@ def _database_error(request: Request, error: Exception) -> Response:
     return answer
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)  # nobody reads it

@@ -6,19 +6,21 @@ import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, select, true
 
 from harness.base import strict_json
-from harness.errors import UsageError
+from harness.base.ids import ID_PATTERN
+from harness.errors import UsageError, printable
 from harness.service import blobs, events, schema, submissions, submitting
 from harness.service.api.dependencies import AnyActor, Submitter, TheInstance
 from harness.service.instance import Instance
 from harness.service.people import Actor
-from harness.service.states import WORDS
-from harness.service.submissions import Submission
+from harness.service.states import WORDS, State
+from harness.service.submissions import NotThereError, Submission
 from harness.service.submitting import Announcement, ListedFile
 
 router = APIRouter(tags=["submissions"])
@@ -134,6 +136,13 @@ def _pieces(data: bytes, start: int, num_bytes: int) -> Iterator[bytes]:
     yield data[start : start + num_bytes]
 
 
+@router.get("/submissions/{submission}/missing")
+def missing(instance: TheInstance, actor: Submitter, submission: str) -> dict[str, Any]:
+    """Return which files of an own submission are still missing."""
+    wanted = _missing(instance, actor, submission)
+    return {"missing": [{"path": item.path, "sha256": item.sha256, "bytes": item.num_bytes} for item in wanted]}
+
+
 @router.post("/submissions/{submission}/finalise", status_code=202)
 def finalise(instance: TheInstance, actor: Submitter, submission: str) -> dict[str, Any]:
     """End a submission whose files are all there; the answer is its receipt."""
@@ -155,6 +164,89 @@ def read(instance: TheInstance, actor: AnyActor, submission: str) -> dict[str, A
         "findings": findings,
         "history": [{name: item[name] for name in ("seq", "at_ms", "kind", "body")} for item in history],
     }
+
+
+@router.get("/submissions")
+def listing(
+    instance: TheInstance,
+    actor: AnyActor,
+    state: State | None = None,
+    round: Annotated[str | None, Query(max_length=100)] = None,
+    benchmark: Annotated[str | None, Query(max_length=200)] = None,
+    mine: bool = False,
+    after: Annotated[str | None, Query(max_length=60)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> dict[str, Any]:
+    """Return the submissions that you see, what changed last first. after: `next` of the answer before."""
+    table = schema.submission
+    conditions: list[ColumnElement[bool]] = [true()]
+    conditions += [table.c.state == state] if state is not None else []
+    conditions += [table.c.benchmark == benchmark] if benchmark is not None else []
+    conditions += [table.c.organisation == actor.organisation] if mine else []
+    if round is not None:
+        conditions.append(table.c.round.in_(select(schema.round.c.id).where(schema.round.c.name == round)))
+    with instance.database.read() as connection:
+        found = submissions.page(connection, actor, limit, _cursor(after), and_(*conditions))
+    last = found[-1] if len(found) == limit else None
+    return {
+        "submissions": [record(item) for item in found],
+        "next": None if last is None else f"{last.changed_ms}.{last.id}",
+    }
+
+
+def _cursor(text: str | None) -> tuple[int, str] | None:
+    if text is None:
+        return None
+    at_ms, _, last = text.partition(".")
+    if not at_ms.isascii() or not at_ms.isdigit() or len(at_ms) > 15 or not ID_PATTERN.fullmatch(last):
+        raise UsageError(f"after: {text!r} is not what an answer gave as `next`")
+    return int(at_ms), last
+
+
+@router.post("/submissions/{submission}/withdraw")
+def withdraw(instance: TheInstance, actor: Submitter, submission: str) -> dict[str, Any]:
+    """Withdraw an own submission that is not published. Tickets that it used are not given back."""
+    with instance.database.write() as connection:
+        found = submissions.locked(connection, submission, actor)
+        submissions.change(connection, "withdraw", found, actor, instance.now_ms())
+        return record(submissions.find(connection, submission, actor))
+
+
+@router.get("/submissions/{submission}/receipt")
+def receipt(instance: TheInstance, actor: Submitter, submission: str) -> dict[str, Any]:
+    """Return the receipt of an own submission again."""
+    with instance.database.read() as connection:
+        found = submissions.find(connection, submission, actor)
+        if found.organisation != actor.organisation:
+            raise submissions.ForbiddenError("a receipt is for the team that submitted")
+        return submitting.receipt_of(connection, instance, found).record()
+
+
+@router.get("/submissions/{submission}/files")
+def files(instance: TheInstance, actor: AnyActor, submission: str) -> dict[str, Any]:
+    """Return the list of a submission's files."""
+    with instance.database.read() as connection:
+        found = submissions.find(connection, submission, actor)
+        listed = submitting.files_of(connection, found.id)
+    return {"files": [{"path": item.path, "sha256": item.sha256, "bytes": item.num_bytes} for item in listed]}
+
+
+@router.get("/submissions/{submission}/files/{path:path}")
+def file(instance: TheInstance, actor: AnyActor, submission: str, path: str) -> Response:
+    """Return one of a submission's files."""
+    with instance.database.read() as connection:
+        found = submissions.find(connection, submission, actor)
+        by_path = {item.path: item for item in submitting.files_of(connection, found.id)}
+    listed = by_path.get(path)
+    place = None if listed is None else instance.blobs.path(listed.sha256)
+    if listed is None or place is None or not place.is_file():
+        raise NotThereError(f"submission {submission} has no file {printable(path)!r}")
+    return FileResponse(
+        place,
+        media_type="application/octet-stream",
+        filename=path.rpartition("/")[2],
+        headers={"etag": f'"{listed.sha256}"', "x-content-type-options": "nosniff"},
+    )
 
 
 def record(found: Submission) -> dict[str, Any]:

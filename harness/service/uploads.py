@@ -1,0 +1,202 @@
+"""Resumable uploads, as tus 1.0 has them: how much has arrived is the size of a file, so that nothing can disagree.
+
+Source: tus resumable upload protocol 1.0.0, with the extensions creation, checksum, expiration and termination.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sqlalchemy import delete, func, insert, select
+
+from harness.errors import InputError, OutputError, UsageError
+from harness.service import blobs, schema
+from harness.service.instance import Instance
+from harness.service.people import HOUR_MS, Actor
+from harness.service.submissions import ConflictError, ForbiddenError, NotThereError
+
+_upload = schema.upload
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An upload. offset: how many bytes have arrived, and are on the disk."""
+
+    id: str
+    sha256: str
+    num_bytes: int
+    expires_ms: int
+    offset: int
+
+
+def create(instance: Instance, actor: Actor, sha256: str, num_bytes: int) -> Upload:
+    """Begin an upload of a file with this digest.
+
+    Raises:
+        UsageError: it is too large. ForbiddenError: the team has too many uploads, or no quota for it.
+    """
+    limits, now_ms = instance.settings.limits, instance.now_ms()
+    if not 0 <= num_bytes <= limits.max_file_bytes:
+        raise UsageError(f"{num_bytes:,} bytes; a file has at most {limits.max_file_bytes:,}")
+    with instance.database.write() as connection:
+        own = _upload.c.organisation == actor.organisation
+        query = select(func.count(), func.coalesce(func.sum(_upload.c.num_bytes), 0)).where(own)
+        count, total = connection.execute(query).one()
+        if count >= limits.max_uploads:
+            raise ForbiddenError(f"{count:,} uploads of {actor.organisation_name} are going on; end or remove one")
+        if total + num_bytes > limits.quota_bytes:
+            raise ForbiddenError(f"uploads of {actor.organisation_name} would have {total + num_bytes:,} bytes")
+        found = instance.new_id()
+        _path(instance, found).touch(mode=0o600)
+        expires_ms = now_ms + int(limits.upload_days * 24 * HOUR_MS)
+        connection.execute(
+            insert(_upload).values(
+                id=found, person=actor.person, organisation=actor.organisation, sha256=sha256, num_bytes=num_bytes,
+                created_ms=now_ms, expires_ms=expires_ms,
+            )
+        )  # fmt: skip
+    if num_bytes == 0:
+        _complete(instance, actor, Upload(found, sha256, 0, expires_ms, 0))
+    return Upload(found, sha256, num_bytes, expires_ms, 0)
+
+
+def find(instance: Instance, actor: Actor, upload: str) -> Upload:
+    """Return an upload of the actor's organisation.
+
+    Raises:
+        NotThereError: there is none, or it has ended or expired.
+    """
+    mine = (_upload.c.id == upload) & (_upload.c.organisation == actor.organisation)
+    query = select(_upload.c.id, _upload.c.sha256, _upload.c.num_bytes, _upload.c.expires_ms)
+    with instance.database.read() as connection:
+        row = connection.execute(query.where(mine, _upload.c.expires_ms > instance.now_ms())).one_or_none()
+    try:
+        if row is not None:
+            return Upload(*row, offset=_path(instance, row.id).stat().st_size)
+    except FileNotFoundError:
+        pass
+    raise NotThereError("there is no such upload; it may have ended or expired")
+
+
+class Piece:
+    """A piece of an upload while it arrives. It is appended to the file, and taken off again if its digest is wrong.
+
+    checksum: of the piece, SHA-256, if the client says it.
+    """
+
+    def __init__(self, upload: Upload, stream: BinaryIO, checksum: bytes | None) -> None:
+        self.upload, self._stream, self._checksum = upload, stream, checksum
+        self._digest, self._received = hashlib.sha256(), 0
+
+    def write(self, data: bytes) -> None:
+        """Raises:
+        UsageError: that is more than was announced. OutputError: the disk is full.
+        """
+        if self.upload.offset + self._received + len(data) > self.upload.num_bytes:
+            raise UsageError(f"more than the {self.upload.num_bytes:,} bytes that were announced")
+        try:
+            self._stream.write(data)
+        except OSError as error:
+            raise OutputError(f"the upload cannot be written: {error.strerror}") from None
+        self._digest.update(data)
+        self._received += len(data)
+
+    @property
+    def is_as_said(self) -> bool:
+        return self._checksum is None or self._checksum == self._digest.digest()
+
+    @property
+    def offset(self) -> int:
+        return self.upload.offset + self._received
+
+
+@contextlib.contextmanager
+def appending(instance: Instance, upload: Upload, offset: int, checksum: bytes | None) -> Iterator[Piece]:
+    """Append a piece at `offset`; what has arrived is kept even if the connection breaks off.
+
+    Raises:
+        ConflictError: another request is writing it, or it has another size.
+    """
+    path = _path(instance, upload.id)
+    try:
+        stream = path.open("r+b", buffering=0)
+    except FileNotFoundError:
+        raise NotThereError("there is no such upload; it may have ended or expired") from None
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConflictError("another request is sending this upload") from None
+        size = stream.seek(0, os.SEEK_END)
+        if size != offset:
+            raise ConflictError(f"{size:,} bytes have arrived; go on there, not at {offset:,}")
+        piece = Piece(Upload(upload.id, upload.sha256, upload.num_bytes, upload.expires_ms, size), stream, checksum)
+        try:
+            yield piece
+        finally:
+            if not piece.is_as_said:
+                stream.truncate(size)
+            os.fsync(stream.fileno())
+
+
+def complete_if_whole(instance: Instance, actor: Actor, upload: Upload) -> None:
+    """Keep an upload whose bytes have all arrived.
+
+    Raises:
+        InputError: they have another digest; nothing is kept.
+    """
+    if _path(instance, upload.id).stat().st_size == upload.num_bytes:
+        _complete(instance, actor, upload)
+
+
+def _complete(instance: Instance, actor: Actor, upload: Upload) -> None:
+    path = _path(instance, upload.id)
+    fault = instance.blobs.matches(path, upload.sha256, upload.num_bytes)
+    if fault is None:
+        # The row goes last: after a crash in between, the client finds the upload whole and sends nothing again.
+        draft = instance.blobs.incoming / f"{upload.sha256}.{upload.id}"
+        draft.unlink(missing_ok=True)
+        os.link(path, draft)
+        instance.blobs.adopt(draft, upload.sha256)
+    with instance.database.write() as connection:
+        if fault is None:
+            found = [(upload.sha256, upload.num_bytes)]
+            blobs.note_held(connection, actor.organisation, found, instance.now_ms())
+        connection.execute(delete(_upload).where(_upload.c.id == upload.id))
+    path.unlink(missing_ok=True)
+    if fault is not None:
+        raise InputError(f"the upload is not kept: {fault}")
+
+
+def remove(instance: Instance, actor: Actor, upload: str) -> None:
+    """End an upload and forget what has arrived.
+
+    Raises:
+        NotThereError: there is none of this team.
+    """
+    found = find(instance, actor, upload)
+    with instance.database.write() as connection:
+        connection.execute(delete(_upload).where(_upload.c.id == found.id))
+    _path(instance, found.id).unlink(missing_ok=True)
+
+
+def expire(instance: Instance) -> int:
+    """Remove what was not finished in time; return how many uploads that were."""
+    now_ms = instance.now_ms()
+    with instance.database.write() as connection:
+        gone = connection.execute(delete(_upload).where(_upload.c.expires_ms <= now_ms).returning(_upload.c.id))
+        found = list(gone.scalars())
+    for upload in found:
+        _path(instance, upload).unlink(missing_ok=True)
+    return len(found)
+
+
+def _path(instance: Instance, upload: str) -> Path:
+    return instance.uploads / upload
