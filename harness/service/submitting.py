@@ -285,7 +285,8 @@ def finalise(instance: Instance, actor: Actor, submission: str) -> Receipt:
     with instance.database.write() as connection:
         found = submissions.locked(connection, submission, actor)
         if found.state is not State.DRAFT:
-            submissions.require_allowed(connection, "withdraw", found, actor)  # for its own team only
+            if found.organisation != actor.organisation:
+                raise ForbiddenError(f"submission {submission} is another team's")
             return receipt_of(connection, instance, found)
         submissions.require_allowed(connection, "finalise", found, actor)
         missing = missing_of(connection, found)

@@ -1,0 +1,43 @@
+"""The commands as a user types them, against a real server with a real result and the real rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.harness.service.server import reference_result, serving
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_real_result_is_submitted_checked_and_published(tmp_path: Path) -> None:
+    """By `tta login`, `tta submit --to URL` and `tta status --watch`; a second time it is the same submission."""
+    result = reference_result(tmp_path)
+    with serving(tmp_path, "--no-review") as server:
+        first = server.tta("submit", str(result), "--to", server.address)
+        again = server.tta("submit", str(result), "--to", server.address)
+        status = server.tta("status", str(result), "--watch", "--format", "json")
+        listed = server.tta("status", "--to", server.address)
+
+    assert first.returncode == 0, first.stderr
+    assert "received as" in first.stdout
+    assert again.stdout == first.stdout
+    assert status.returncode == 0, status.stdout + status.stderr
+    found = json.loads(status.stdout)
+    assert found["state"] == "published"
+    assert found["id"] in listed.stdout
+
+
+def test_wrong_tokens_and_addresses_are_one_sentence(tmp_path: Path) -> None:
+    """With status 2, and nothing is kept."""
+    result = reference_result(tmp_path)
+    with serving(tmp_path, "--no-review") as server:
+        refused = server.tta("submit", str(result), "--to", server.address, token="tta_wrong")
+        nobody = server.tta("submit", str(result), "--to", "http://127.0.0.1:9/")
+
+    for done, why in ((refused, "unknown, revoked or expired"), (nobody, "Connection refused")):
+        assert done.returncode == 2
+        assert why in done.stderr
+        assert "Traceback" not in done.stderr
