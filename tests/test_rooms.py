@@ -21,13 +21,13 @@ HOMES = {
     "markupsafe": {"board", "reproduction.page"},
     "mlflow": {"tracking.store", "tracking.system_metrics"},
     "msgspec": {"log"},
-    "numpy": {"run.array_stream", "run.evaluator", "run.worker", "workload"},
+    "numpy": {"service.ranking", "run.array_stream", "run.evaluator", "run.worker", "workload"},
     "omegaconf": {"base.typed_yaml", "ruleset.overrides"},
     "requests": {"tracking.store"},  # for MLflow's exceptions
     "rich": {"run.progress"},
     "rules": {"checker.registry", "ruleset.catalog"},
     "safetensors": {"run.weights"},
-    "scipy": {"scoring.components", "scoring.target"},
+    "scipy": {"scoring.components", "scoring.target", "service.ranking"},
     "pydantic": {"service.api"},
     "sqlalchemy": {"service", "tracking.store"},  # the last for MLflow's exceptions
     "starlette": {"board.service", "service"},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from harness.board.index import relative_finding, without_root
 from harness.checker import engine, registry
 from harness.errors import InputError, OutputError
 from harness.findings import Finding
+from harness.log.events import canonical_json
 from harness.ruleset.model import RuleSet
 from harness.service.instance import Instance
 from harness.service.submitting import ListedFile, places_of
@@ -29,6 +31,7 @@ from harness.submission.result import read_result
 class Judgement:
     """What is stored of a result that was judged. findings: as JSON, sorted, with paths relative to the tree.
 
+    errors: of the score's logarithm, as `harness.base.stats.Estimate` has them.
     row: as `tta score` writes it; None where the result cannot be read, which is the only finding then.
     """
 
@@ -40,6 +43,7 @@ class Judgement:
     num_warnings: int
     findings: tuple[dict[str, Any], ...]
     row: dict[str, Any] | None
+    errors: list[list[float]]
     cpu_s: float
 
 
@@ -61,8 +65,14 @@ def laid_out(instance: Instance, files: Sequence[ListedFile], name: str) -> Iter
         shutil.rmtree(tree, ignore_errors=True)
 
 
-def judge(tree: Path, files: Sequence[ListedFile], ruleset: RuleSet, at_ms: int) -> Judgement:
-    """Judge and score the result in `tree`, as of the day of `at_ms`."""
+def judge(
+    tree: Path, files: Sequence[ListedFile], ruleset: RuleSet, at_ms: int, division: str | None = None
+) -> Judgement:
+    """Judge and score the result in `tree`, as of the day of `at_ms`.
+
+    division: in which it counts, where that is not the one that it claims: a closed result that was moved to open is
+    checked by the rules that it was made under, and scored by those of the open division.
+    """
     started_s = time.process_time()
     today = datetime.fromtimestamp(at_ms / 1000, UTC).date()
     place = places_of(files).result
@@ -72,11 +82,15 @@ def judge(tree: Path, files: Sequence[ListedFile], ruleset: RuleSet, at_ms: int)
         fault = {"code": "", "name": "unreadable", "severity": "error", "path": place, "line": None, "waived": None}
         findings = ({**fault, "message": without_root(str(error), tree)},)
         cpu_s = time.process_time() - started_s
-        return Judgement(ruleset.version, ruleset.digest, __version__, False, 1, 0, findings, None, cpu_s)
+        return Judgement(ruleset.version, ruleset.digest, __version__, False, 1, 0, findings, None, [], cpu_s)
     found = [relative_finding(item, tree) for item in engine.judge(result, ruleset, registry.checks().values(), today)]
-    row = leaderboard.rate(result, ruleset, found, ruleset.prices)
-    document = row_document(row)
-    document["path"] = place
+    counted = result
+    if division and result.claim is not None and result.claim.division != division:
+        counted = replace(result, claim=replace(result.claim, division=division))
+    row = leaderboard.rate(counted, ruleset, found, ruleset.prices)
+    # Wherever it was laid out: the same result gives the same document, which reveals nothing of this machine.
+    root = json.dumps(f"{tree}/")[1:-1]
+    document: dict[str, Any] = json.loads(canonical_json(row_document(row)).replace(root, ""))
     return Judgement(
         ruleset=ruleset.version,
         ruleset_digest=ruleset.digest,
@@ -86,6 +100,7 @@ def judge(tree: Path, files: Sequence[ListedFile], ruleset: RuleSet, at_ms: int)
         num_warnings=row.num_warnings,
         findings=tuple(map(_finding, found)),
         row=document,
+        errors=[] if row.score.seconds is None else [list(error) for error in row.score.estimate.errors],
         cpu_s=time.process_time() - started_s,
     )
 

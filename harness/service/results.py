@@ -58,33 +58,40 @@ def write_row(
 ) -> None:
     """Write the row of a verdict. It depends on the files and the rules alone, so that it can be made again."""
     connection.execute(delete(_row).where(_row.c.verdict == verdict))
+    values = row_values(connection, instance, submission.id, verdict, judgement)
+    if values is not None:
+        connection.execute(insert(_row).values(**values))
+
+
+def row_values(
+    connection: Connection, instance: Instance, submission: str, verdict: str, judgement: Judgement
+) -> dict[str, Any] | None:
+    """Return the row of a verdict; None where there was no result to read."""
     if judgement.row is None:
-        return
+        return None
     score: dict[str, Any] = judgement.row["score"]
     low, high = score.get("interval") or (None, None)
-    accelerator, count = accelerator_of(instance, files_of(connection, submission.id))
-    seconds = finite_number(score.get("seconds")) if judgement.is_valid else None
-    connection.execute(
-        insert(_row).values(
-            verdict=verdict,
-            submission=submission.id,
-            benchmark=score["benchmark"],
-            division=score["division"],
-            ruleset=judgement.ruleset,
-            ruleset_digest=judgement.ruleset_digest,
-            accelerator=accelerator,
-            num_accelerators=count,
-            seconds=seconds,
-            low=low,
-            high=high,
-            measured_seconds=score.get("measured_seconds"),
-            samples=score.get("samples"),
-            joules=score.get("energy_j"),
-            usd=None if score.get("usd") is None else float(score["usd"]),
-            witness_class=0,
-            document=canonical_json(judgement.row),
-        )
-    )
+    accelerator, count = accelerator_of(instance, files_of(connection, submission))
+    return {
+        "verdict": verdict,
+        "submission": submission,
+        "benchmark": score["benchmark"],
+        "division": score["division"],
+        "ruleset": judgement.ruleset,
+        "ruleset_digest": judgement.ruleset_digest,
+        "accelerator": accelerator,
+        "num_accelerators": count,
+        "seconds": finite_number(score.get("seconds")) if judgement.is_valid else None,
+        "low": low,
+        "high": high,
+        "errors": canonical_json(judgement.errors),
+        "measured_seconds": score.get("measured_seconds"),
+        "samples": score.get("samples"),
+        "joules": score.get("energy_j"),
+        "usd": None if score.get("usd") is None else float(score["usd"]),
+        "witness_class": 0,
+        "document": canonical_json(judgement.row),
+    }
 
 
 def ranked() -> Select[Any]:

@@ -236,6 +236,7 @@ board_row = Table(
     Column("seconds", Float),  # the score; None: no score, or not valid
     Column("low", Float),
     Column("high", Float),
+    Column("errors", Text, nullable=False),  # of the score's logarithm, as `harness.base.stats.Estimate` has them
     Column("measured_seconds", Float),
     Column("samples", Float),
     Column("joules", Float),

@@ -225,6 +225,5 @@ def _follow(connection: Connection, submission: Submission, target: State, now_m
         add(jobs.CHECK, submission.id, submission.organisation)
     if target in PUBLIC or submission.state in PUBLIC:
         add(jobs.RANK, submission.id)
-        add(jobs.EXPORT, "site")
     if target in (State.CHECKED, State.ACCEPTED):
         add(jobs.TICK, submission.round)

@@ -14,18 +14,20 @@ from types import FrameType
 from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 
-from harness.base.ids import new_id
+from harness.base.ids import ID_PATTERN, new_id
 from harness.errors import TtaError, printable
-from harness.service import confined, events, jobs, results, rounds, schema, submissions
+from harness.service import confined, events, jobs, ranking, reindexing, results, rounds, schema, submissions
 from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.jobs import Lease
 from harness.service.judging import Judgement, judge, laid_out
+from harness.service.ranking import TableKey
 from harness.service.states import State
 from harness.service.submitting import files_of
 
 IDLE_S = 0.5
 SWEEP_S = 5.0
+RANK_DELAY_MS = 500  # what is published within it is ranked together
 Beat = Callable[[], bool]
 # States in which a verdict moves a submission; later, it is shown next to what was decided.
 _MOVED = (State.RECEIVED, State.CHECK_FAILED, State.INVALID, State.CHECKED)
@@ -46,7 +48,10 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
     ruleset, limits, now_ms = instance.ruleset(ruleset_name), instance.settings.limits, instance.now_ms()
     with laid_out(instance, files, lease.id) as tree:
         answer = confined.run(
-            lambda: asdict(judge(tree, files, ruleset, now_ms)), limits.check_cpu_s, limits.check_memory_bytes, beat
+            lambda: asdict(judge(tree, files, ruleset, now_ms, submission.division)),
+            limits.check_cpu_s,
+            limits.check_memory_bytes,
+            beat,
         )
     judgement = Judgement(**{**answer, "findings": tuple(answer["findings"])})
     with instance.database.write() as connection:
@@ -87,6 +92,16 @@ def _tick(instance: Instance, lease: Lease, beat: Beat) -> None:
     rounds.advance(instance, lease.subject)
 
 
+def _rank(instance: Instance, lease: Lease, beat: Beat) -> None:
+    """Rank a table. A job that names a submission asks for that of its table, so that many changes are ranked once."""
+    now_ms = instance.now_ms()
+    with instance.database.write() as connection:
+        if not ID_PATTERN.fullmatch(lease.subject):
+            ranking.write_table(connection, TableKey.of_subject(lease.subject))
+        elif (key := ranking.table_of(connection, lease.subject)) is not None:
+            jobs.add(connection, new_id(now_ms), jobs.RANK, key.subject, "", now_ms, now_ms + RANK_DELAY_MS)
+
+
 def _nothing_yet(instance: Instance, lease: Lease, beat: Beat) -> None:
     pass
 
@@ -95,7 +110,7 @@ def _nothing_yet(instance: Instance, lease: Lease, beat: Beat) -> None:
 HANDLERS: dict[str, Callable[[Instance, Lease, Beat], None]] = {
     jobs.CHECK: check,
     jobs.TICK: _tick,
-    jobs.RANK: _nothing_yet,
+    jobs.RANK: _rank,
     jobs.EXPORT: _nothing_yet,
     jobs.DELIVER: _nothing_yet,
 }
@@ -158,6 +173,7 @@ class Worker:
         signal.signal(signal.SIGTERM, self.end)
         signal.signal(signal.SIGINT, self.end)
         swept_s = -SWEEP_S
+        reindexing.judge_again(self.instance)  # after the rules or `tta` have changed
         while not self._is_ending:
             try:
                 if time.monotonic() - swept_s > SWEEP_S:

@@ -1,32 +1,218 @@
-"""The tables of the leaderboard."""
+"""The tables of the leaderboard, their records over time, and the rulesets behind them."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+import math
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
+from harness.errors import UsageError, printable
 from harness.service import results, schema
 from harness.service.api.dependencies import TheInstance
+from harness.service.submissions import NotThereError
 
 router = APIRouter(tags=["boards"])
+Metric = Literal["seconds", "measured", "energy", "cost"]
+_row = schema.board_row
+_COLUMNS = {
+    "seconds": _row.c.seconds,
+    "measured": _row.c.measured_seconds,
+    "energy": _row.c.joules,
+    "cost": _row.c.usd,
+}
+Text = Annotated[str | None, Query(max_length=300)]
+
+
+@router.get("/boards")
+def boards(instance: TheInstance) -> dict[str, Any]:
+    """Return the tables: benchmark, division and ruleset, with the number of ranked results and the best score."""
+    keys = (_row.c.benchmark, _row.c.division, _row.c.ruleset, _row.c.ruleset_digest)
+    query = results.ranked().with_only_columns(*keys, func.count().label("num"), func.min(_row.c.seconds).label("best"))
+    with instance.database.read() as connection:
+        rows = connection.execute(query.group_by(*keys).order_by(*keys)).all()
+    return {
+        "tables": [
+            {
+                "benchmark": row.benchmark, "division": row.division, "ruleset": row.ruleset,
+                "ruleset_digest": row.ruleset_digest, "results": row.num, "best_seconds": row.best,
+            }
+            for row in rows
+        ]
+    }  # fmt: skip
 
 
 @router.get("/boards/{benchmark}")
 def board(
     instance: TheInstance,
     benchmark: str,
-    division: str = "closed",
+    division: Annotated[str, Query(max_length=100)] = "closed",
+    ruleset: Text = None,
+    metric: Metric = "seconds",
+    accelerator: Text = None,
+    after: Annotated[str | None, Query(max_length=80)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> dict[str, Any]:
-    """Return the ranked results of a benchmark and division, the best first."""
-    table = schema.board_row
-    query = results.ranked().where(table.c.benchmark == benchmark, table.c.division == division)
+    """Return the ranked results of a benchmark and division, the best first.
+
+    ruleset: a digest; without it, the one that the newest round has. after: `next` of the answer before.
+    """
+    column = _COLUMNS[metric]
     with instance.database.read() as connection:
-        rows = connection.execute(query.order_by(table.c.seconds, table.c.verdict).limit(limit)).mappings().all()
+        digest = ruleset or current_digest(connection)
+        query = results.ranked().where(
+            _row.c.benchmark == benchmark, _row.c.division == division, _row.c.ruleset_digest == digest
+        )
+        if accelerator is not None:
+            query = query.where(_row.c.accelerator == accelerator)
+        rows = connection.execute(_page(query, column, after, limit)).mappings().all()
+    last = rows[-1] if len(rows) == limit else None
     return {
         "benchmark": benchmark,
         "division": division,
-        "rows": [{"submission": row["submission"], **json.loads(row["document"])} for row in rows],
+        "ruleset_digest": digest,
+        "metric": metric,
+        "rows": [_record(row) for row in rows],
+        "next": None if last is None else f"{last[column.name]!r}.{last['verdict']}",
     }
+
+
+def current_digest(connection: Any) -> str:
+    """Return the digest of the ruleset of the newest round; empty where there is none."""
+    table = schema.round
+    query = select(table.c.ruleset_digest).order_by(table.c.opens_ms.desc(), table.c.id.desc()).limit(1)
+    return str(connection.execute(query).scalar() or "")
+
+
+def _page(query: Select[Any], column: ColumnElement[Any], after: str | None, limit: int) -> Select[Any]:
+    if after is not None:
+        text, _, verdict = after.rpartition(".")
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or not verdict.isalnum():
+            raise UsageError(f"after: {printable(after)!r} is not what an answer gave as `next`")
+        query = query.where(or_(column > value, and_(column == value, _row.c.verdict > verdict)))
+    return query.where(column.is_not(None)).order_by(column, _row.c.verdict).limit(limit)
+
+
+def _record(row: Any) -> dict[str, Any]:
+    document = json.loads(row["document"])
+    return {
+        "submission": row["submission"],
+        "organisation": row["organisation_name"],
+        "system": row["system"],
+        "category": row["category"],
+        "state": row["state"],
+        "published_ms": row["published_ms"],
+        "accelerator": row["accelerator"],
+        "num_accelerators": row["num_accelerators"],
+        "ranks": None if row["first"] is None else [row["first"], row["last"]],
+        "witness_class": row["witness_class"],
+        "score": document["score"],
+    }
+
+
+@router.get("/boards/{benchmark}/records")
+def board_records(
+    instance: TheInstance,
+    benchmark: str,
+    division: Annotated[str, Query(max_length=100)] = "closed",
+    ruleset: Text = None,
+    accelerator: Annotated[str, Query(max_length=300)] = "",
+) -> dict[str, Any]:
+    """Return which results were the best when they were published. accelerator: among those with this one."""
+    table, submission, organisation = schema.record, schema.submission, schema.organisation
+    with instance.database.read() as connection:
+        digest = ruleset or current_digest(connection)
+        rows = connection.execute(
+            select(table.c.submission, table.c.at_ms, table.c.seconds, submission.c.system, organisation.c.name)
+            .select_from(table.join(submission).join(organisation, organisation.c.id == submission.c.organisation))
+            .where(
+                table.c.benchmark == benchmark,
+                table.c.division == division,
+                table.c.ruleset_digest == digest,
+                table.c.accelerator == accelerator,
+            )
+            .order_by(table.c.at_ms, table.c.seconds.desc())
+        ).all()
+    return {
+        "benchmark": benchmark,
+        "division": division,
+        "ruleset_digest": digest,
+        "records": [
+            {
+                "submission": row.submission, "at_ms": row.at_ms, "seconds": row.seconds, "organisation": row.name,
+                "system": row.system,
+            }
+            for row in rows
+        ],
+    }  # fmt: skip
+
+
+@router.get("/rulesets")
+def rulesets(instance: TheInstance) -> dict[str, Any]:
+    """Return the rulesets that results were judged by, as this `tta` has them or not."""
+    own = {name: instance.ruleset(name).digest for name in instance.settings.rulesets}
+    keys = (schema.verdict.c.ruleset, schema.verdict.c.ruleset_digest)
+    with instance.database.read() as connection:
+        rows = connection.execute(select(*keys).group_by(*keys).order_by(*keys)).all()
+    known = set(own.items()) | {(row.ruleset, row.ruleset_digest) for row in rows}
+    return {
+        "rulesets": [
+            {"name": name, "digest": digest, "is_current": own.get(name) == digest} for name, digest in sorted(known)
+        ]
+    }
+
+
+@router.get("/rulesets/{digest}")
+def ruleset(instance: TheInstance, digest: str) -> dict[str, Any]:
+    """Return the benchmarks of a ruleset of this service: metric, target, runs, permitted hyperparameters' names."""
+    for name in instance.settings.rulesets:
+        found = instance.ruleset(name)
+        if found.digest == digest:
+            return {
+                "name": name,
+                "digest": digest,
+                "divisions": list(found.divisions),
+                "codes": dict(found.codes),
+                "benchmarks": {
+                    rules.name: {
+                        "metric": rules.metric.name,
+                        "direction": rules.metric.direction,
+                        "target": rules.target,
+                        "num_runs": rules.num_runs,
+                        "hyperparameters": sorted(rules.hyperparameters),
+                    }
+                    for rules in found.benchmarks.values()
+                },
+            }
+    raise NotThereError(f"this service has no ruleset with the digest {printable(digest)}")
+
+
+@router.get("/search")
+def search(
+    instance: TheInstance,
+    q: Annotated[str, Query(min_length=1, max_length=100)],
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> dict[str, Any]:
+    """Return ranked results in which each word begins a word of a name, the newest first."""
+    with instance.database.read() as connection:
+        rows = connection.execute(found_by(q).limit(limit)).mappings().all()
+    return {"rows": [{"benchmark": row["benchmark"], "division": row["division"], **_record(row)} for row in rows]}
+
+
+def found_by(words: str) -> Select[Any]:
+    """Return the query of ranked results in which each of the words begins a name."""
+    query = results.ranked()
+    for word in words.split()[:5]:
+        pattern = "".join(f"\\{char}" if char in "\\%_" else char for char in word.lower())
+        names = (schema.organisation.c.name, schema.submission.c.system, _row.c.accelerator, _row.c.benchmark)
+        begins = [
+            func.lower(name).like(form, escape="\\") for name in names for form in (f"{pattern}%", f"% {pattern}%")
+        ]
+        query = query.where(or_(*begins))
+    return query.order_by(schema.submission.c.published_ms.desc(), _row.c.verdict)

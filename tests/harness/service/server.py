@@ -57,6 +57,8 @@ def serving(folder: Path, *options: str, organisation: str = "reference") -> Ite
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def start(data: Path, environment: dict[str, str]) -> subprocess.Popen[str]:

@@ -1,0 +1,138 @@
+"""Ranks, records and what is derived: as the static board has them, and the same whenever they are made again."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import update
+
+from harness.base import stats
+from harness.base.stats import Estimate
+from harness.service import ranking, reindexing, schema
+from tests.harness.service.world import World
+
+ERRORS = st.lists(st.tuples(st.floats(0, 0.1), st.integers(1, 30).map(float)), max_size=2).map(tuple)
+ESTIMATES = st.lists(st.builds(Estimate, st.floats(0.5, 2.0), ERRORS), max_size=12)
+
+
+@given(ESTIMATES)
+def test_ranks_are_those_of_the_static_board(estimates: list[Estimate]) -> None:
+    """Whatever the errors are: none, zero, of one or two sources."""
+    assert ranking.rank_intervals(estimates) == stats.rank_intervals(estimates)
+
+
+def test_ranks_of_many_rows_are_those_of_the_static_board() -> None:
+    """Beyond the size of a block, where most pairs differ."""
+    draw = random.Random(1)
+    estimates = [Estimate(draw.lognormvariate(0, 1), ((draw.uniform(1e-4, 1e-2), 4.0),)) for _ in range(300)]
+
+    assert ranking.rank_intervals(estimates) == stats.rank_intervals(estimates)
+
+
+def fill(world: World, num: int = 4) -> list[str]:
+    """Publish results of different speeds by two teams; return their ids."""
+    found = []
+    for number in range(num):
+        member = world.alice if number % 2 else world.bob
+        found.append(world.submit(member, eval_s=0.5 + 0.05 * number))
+    world.work()
+    world.time.advance(1)
+    world.work()
+    return found
+
+
+def test_a_table_has_each_ranked_result_once_on_its_pages(unreviewed: World) -> None:
+    """By every metric that the results have, in its order, page by page."""
+    world = unreviewed
+    submitted = fill(world)
+
+    for metric in ("seconds", "measured"):
+        seen: list[Any] = []
+        after = ""
+        while True:
+            answer = world.client.get(f"/api/v1/boards/toy_mini?metric={metric}&limit=3{after}").json()
+            seen += answer["rows"]
+            if answer["next"] is None:
+                break
+            after = f"&after={answer['next']}"
+        name = {"seconds": "seconds", "measured": "measured_seconds"}[metric]
+        values = [row["score"][name] for row in seen]
+
+        assert sorted(row["submission"] for row in seen) == sorted(submitted)
+        assert values == sorted(values)
+    assert all(row["ranks"][0] <= row["ranks"][1] for row in seen)
+    assert world.client.get("/api/v1/boards/toy_mini?after=nan.x").status_code == 422
+    [table] = world.client.get("/api/v1/boards").json()["tables"]
+    assert (table["results"], table["best_seconds"]) == (4, min(row["score"]["seconds"] for row in seen))
+
+
+def test_records_are_what_was_the_best_when_it_was_published(unreviewed: World) -> None:
+    """Each faster than the one before, and the last is the first of the table."""
+    world = unreviewed
+    fill(world)
+
+    found = world.client.get("/api/v1/boards/toy_mini/records").json()["records"]
+    [best, *_] = world.client.get("/api/v1/boards/toy_mini").json()["rows"]
+
+    seconds = [item["seconds"] for item in found]
+    assert seconds == sorted(seconds, reverse=True)
+    assert found[-1]["submission"] == best["submission"]
+
+
+def test_search_finds_by_the_beginnings_of_words(unreviewed: World) -> None:
+    """Of organisation and system; signs of LIKE are letters."""
+    world = unreviewed
+    fill(world, 2)
+
+    def names(words: str) -> set[str]:
+        rows = world.client.get("/api/v1/search", params={"q": words}).json()["rows"]
+        return {row["organisation"] for row in rows}
+
+    assert names("AC") == {"acme"}
+    assert names("box toy") == {"acme", "bits"}
+    assert names("acme bits") == set()
+    assert names("%") == names("_cme") == set()
+
+
+def test_what_is_derived_is_made_again_as_it_was(unreviewed: World) -> None:
+    """And what was altered in the database is found, and mended."""
+    world = unreviewed
+    fill(world, 3)
+    assert list(reindexing.differences(world.instance, is_mended=False)) == []
+    with world.instance.database.write() as connection:
+        connection.execute(update(schema.board_row).values(seconds=schema.board_row.c.seconds * 0.9))
+        connection.execute(update(schema.position).values(first=1))
+
+    found = list(reindexing.differences(world.instance, is_mended=True))
+
+    assert sum("seconds is not what the logs make of it" in item for item in found) == 3
+    assert any(item.startswith("ranks of verdict") for item in found)
+    assert list(reindexing.differences(world.instance, is_mended=False)) == []
+
+
+def test_new_rules_make_new_verdicts_beside_the_old_ones(unreviewed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is never empty: the old verdict counts until the new one is there."""
+    world = unreviewed
+    [submission] = fill(world, 1)
+    before = world.client.get("/api/v1/boards").json()["tables"]
+    monkeypatch.setattr(reindexing, "__version__", "9.9")
+    monkeypatch.setattr("harness.service.judging.__version__", "9.9")
+
+    assert reindexing.judge_again(world.instance) == 1
+    assert world.client.get("/api/v1/boards").json()["tables"] == before
+    fill(world, 0)
+
+    with world.instance.database.read() as connection:
+        verdicts = connection.execute(schema.verdict.select()).all()
+        positions = connection.execute(schema.position.select()).all()
+    assert {row.checker for row in verdicts} == {"0.1.0", "9.9"} or len(verdicts) == 2
+    assert len(positions) == 1
+    assert world.client.get("/api/v1/boards").json()["tables"] == before
+    kinds = [item["kind"] for item in world.alice.get(f"/submissions/{submission}").json()["history"]]
+    assert kinds[-1] == "submission.judged"
+    assert json.dumps(world.alice.get(f"/submissions/{submission}").json()["is_valid"]) == "true"
