@@ -185,6 +185,11 @@ def end_session(connection: Connection, secret: str) -> None:
     connection.execute(delete(_session).where(_session.c.sha256 == secret_digest(secret)))
 
 
+def end_expired(connection: Connection, now_ms: int) -> None:
+    """Forget the sessions that are over."""
+    connection.execute(delete(_session).where(_session.c.expires_ms <= now_ms))
+
+
 def by_session(connection: Connection, secret: str, now_ms: int) -> Actor | None:
     """Return whose session it is; None if it is unknown or over, or its person is disabled."""
     is_it = (_session.c.sha256 == secret_digest(secret)) & (_session.c.expires_ms > now_ms)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from harness.errors import UsageError, printable
-from harness.service import events, schema, submissions
+from harness.service import events, jobs, schema, submissions
 from harness.service.events import News
 from harness.service.instance import Instance
 from harness.service.people import Actor
@@ -67,20 +67,40 @@ def add_round(
 
 
 def advance(instance: Instance, round_id: str) -> None:
-    """Do what the clock does in a round: here, publish what is valid where nothing is reviewed."""
+    """Do what the clock does in a round, one submission after the other; done again, it does nothing.
+
+    Unreviewed: what is valid is published, at `publish_ms` if there is such a day. Reviewed: what is valid comes under
+    review when the round has closed (at once in one that does not close), and what was accepted is published at
+    `publish_ms` (at once without it).
+    """
+    now_ms = instance.now_ms()
     with instance.database.read() as connection:
         row = connection.execute(select(_round).where(_round.c.id == round_id)).one()
-        waiting = (
-            connection.execute(
-                select(_submission.c.id).where(_submission.c.round == round_id, _submission.c.state == State.CHECKED)
-            )
-            .scalars()
-            .all()
-        )
-    if row.is_reviewed:
-        return
-    for submission in waiting:
-        with instance.database.write() as connection:
-            found = submissions.locked(connection, submission, None)
-            if found.state is State.CHECKED:
-                submissions.change(connection, "publish", found, None, instance.now_ms())
+    may_publish = row.publish_ms is None or row.publish_ms <= now_ms
+    if not row.is_reviewed:
+        steps = [(State.CHECKED, "publish")] if may_publish else []
+    else:
+        is_closed = row.closes_ms is None or row.closes_ms <= now_ms
+        steps = [(State.CHECKED, "open_review")] if is_closed else []
+        steps += [(State.ACCEPTED, "publish")] if may_publish else []
+    for state, action in steps:
+        with instance.database.read() as connection:
+            is_due = (_submission.c.round == round_id) & (_submission.c.state == state)
+            waiting = connection.execute(select(_submission.c.id).where(is_due).order_by(_submission.c.id)).scalars()
+            found = list(waiting)
+        for submission in found:
+            with instance.database.write() as connection:
+                current = submissions.locked(connection, submission, None)
+                if current.state is state:
+                    submissions.change(connection, action, current, None, instance.now_ms())
+
+
+def tick_all(connection: Connection, instance: Instance) -> None:
+    """Have each round looked at in which something is due that no change of state has asked for."""
+    now_ms = instance.now_ms()
+    states = (State.CHECKED, State.ACCEPTED)
+    waiting = select(_submission.c.round).where(_submission.c.state.in_(states)).distinct()
+    for row in connection.execute(select(_round).where(_round.c.id.in_(waiting))).all():
+        times = (row.closes_ms, row.publish_ms)
+        if any(at_ms is not None and at_ms <= now_ms for at_ms in times):
+            jobs.add(connection, instance.new_id(), jobs.TICK, row.id, "", now_ms)

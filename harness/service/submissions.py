@@ -206,13 +206,30 @@ def change(
         .values(state=target, seq=submission.seq + 1, changed_ms=now_ms, **values)
     )
     _follow(connection, submission, target, now_ms)
-    news = News(
-        f"submission.{action}",
-        submission.id,
-        {"from": submission.state, "to": target, "round": submission.round, **(body or {})},
-        None if actor is None else actor.person,
+    news = [
+        News(
+            f"submission.{action}",
+            submission.id,
+            {"from": submission.state, "to": target, "round": submission.round, **(body or {})},
+            None if actor is None else actor.person,
+        )
+    ]
+    if target is State.PUBLISHED and submission.supersedes is not None and _supersede(connection, submission, now_ms):
+        news.append(News("submission.superseded", submission.supersedes, {"by": submission.id}))
+    return Changed(submission, target, events.append_all(connection, now_ms, news)[0])
+
+
+def _supersede(connection: Connection, submission: Submission, now_ms: int) -> bool:
+    """Note at an earlier result of the same kind that this one has taken its place; it keeps its page."""
+    is_it = and_(
+        _submission.c.id == submission.supersedes,
+        _submission.c.organisation == submission.organisation,
+        _submission.c.benchmark == submission.benchmark,
+        _submission.c.division == submission.division,
+        _submission.c.superseded_by.is_(None),
     )
-    return Changed(submission, target, events.append(connection, now_ms, news))
+    values = {"superseded_by": submission.id, "changed_ms": now_ms}
+    return connection.execute(update(_submission).where(is_it).values(**values)).rowcount == 1
 
 
 def _follow(connection: Connection, submission: Submission, target: State, now_ms: int) -> None:
@@ -221,7 +238,7 @@ def _follow(connection: Connection, submission: Submission, target: State, now_m
     def add(kind: str, subject: str, owner: str = "") -> None:
         jobs.add(connection, new_id(now_ms), kind, subject, owner, now_ms)
 
-    if target is State.RECEIVED:
+    if target in (State.RECEIVED, State.MOVED_TO_OPEN):  # in the open division it is scored in another way
         add(jobs.CHECK, submission.id, submission.organisation)
     if target in PUBLIC or submission.state in PUBLIC:
         add(jobs.RANK, submission.id)

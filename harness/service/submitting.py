@@ -247,6 +247,8 @@ def _require_own(connection: Connection, actor: Actor, what: Announcement) -> No
         old = submissions.find(connection, what.supersedes, actor)
         if old.organisation != actor.organisation:
             raise ForbiddenError(f"submission {old.id} is another team's; you can supersede your own")
+        if old.superseded_by is not None:
+            raise ConflictError(f"submission {old.id} was superseded by {old.superseded_by}; name that one")
     if what.campaign is not None:
         campaign = schema.campaign
         owner = select(campaign.c.organisation).where(campaign.c.id == what.campaign)
@@ -258,6 +260,21 @@ def _missing(connection: Connection, actor: Actor, files: Sequence[ListedFile]) 
     held = blobs.held(connection, actor.organisation, (item.sha256 for item in files))
     by_digest = {item.sha256: item for item in files if item.sha256 not in held}
     return tuple(sorted(by_digest.values(), key=lambda item: item.path))
+
+
+def expire_drafts(instance: Instance) -> int:
+    """Withdraw the drafts whose files did not come in time; return how many. Announced again, they go on."""
+    now_ms = instance.now_ms()
+    before_ms = now_ms - int(instance.settings.limits.draft_days * 24 * HOUR_MS)
+    is_old = (_submission.c.state == State.DRAFT) & (_submission.c.changed_ms < before_ms)
+    with instance.database.read() as connection:
+        old = list(connection.execute(select(_submission.c.id).where(is_old)).scalars())
+    for submission in old:
+        with instance.database.write() as connection:
+            found = submissions.locked(connection, submission, None)
+            if found.state is State.DRAFT:
+                submissions.change(connection, "expire", found, None, now_ms)
+    return len(old)
 
 
 def files_of(connection: Connection, submission: str) -> list[ListedFile]:

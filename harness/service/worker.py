@@ -16,7 +16,20 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from harness.base.ids import ID_PATTERN, new_id
 from harness.errors import TtaError, printable
-from harness.service import confined, events, jobs, ranking, reindexing, results, rounds, schema, submissions
+from harness.service import (
+    confined,
+    events,
+    jobs,
+    people,
+    ranking,
+    reindexing,
+    results,
+    rounds,
+    schema,
+    submissions,
+    submitting,
+    uploads,
+)
 from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.jobs import Lease
@@ -148,12 +161,17 @@ def _failed(instance: Instance, lease: Lease, error: str) -> None:
 
 
 def sweep(instance: Instance) -> None:
-    """Take back the jobs of workers that have ended."""
+    """Take back the jobs of workers that have ended; see what time it is for rounds, uploads and drafts."""
     with instance.database.write() as connection:
         given_up = jobs.take_back(connection, instance.now_ms())
+        rounds.tick_all(connection, instance)
     for lease in given_up:
         if lease.kind in GIVEN_UP:
             GIVEN_UP[lease.kind](instance, lease, "the worker ended, or gave no sign of life, three times")
+    uploads.expire(instance)
+    submitting.expire_drafts(instance)
+    with instance.database.write() as connection:
+        people.end_expired(connection, instance.now_ms())
 
 
 class Worker:

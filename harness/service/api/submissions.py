@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from sqlalchemy import ColumnElement, and_, select, true
 from harness.base import strict_json
 from harness.base.ids import ID_PATTERN
 from harness.errors import UsageError, printable
-from harness.service import blobs, events, schema, submissions, submitting
+from harness.service import blobs, history, schema, submissions, submitting
 from harness.service.api.dependencies import AnyActor, Submitter, TheInstance
 from harness.service.instance import Instance
 from harness.service.people import Actor
@@ -154,16 +153,7 @@ def read(instance: TheInstance, actor: AnyActor, submission: str) -> dict[str, A
     """Return a submission: its state, what was found, and how it came there."""
     with instance.database.read() as connection:
         found = submissions.find(connection, submission, actor)
-        table = schema.verdict
-        verdict = connection.execute(select(table).where(table.c.id == found.verdict)).one_or_none()
-        history = [item.event for item in events.of_subject(connection, submission)]
-    findings = None if verdict is None else json.loads(verdict.document)
-    return {
-        **record(found),
-        "is_valid": None if verdict is None else verdict.is_valid,
-        "findings": findings,
-        "history": [{name: item[name] for name in ("seq", "at_ms", "kind", "body")} for item in history],
-    }
+        return {**record(found), **history.of(connection, actor, found)}
 
 
 @router.get("/submissions")

@@ -57,6 +57,13 @@ def reviewed(tmp_path: Path, toy: Path, database: str | None) -> Iterator[World]
 
 
 @pytest.fixture
+def small_reviewed(tmp_path: Path, toy: Path) -> Iterator[World]:
+    """As `reviewed`, on SQLite alone."""
+    with world(tmp_path, None, is_reviewed=True) as found:
+        yield found
+
+
+@pytest.fixture
 def small(tmp_path: Path, toy: Path) -> Iterator[World]:
     """As `unreviewed`, on SQLite alone: for what does not depend on the database."""
     with world(tmp_path, None) as found:
