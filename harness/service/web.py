@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from harness import __version__
 from harness.errors import InputError, OutputError, TtaError, UsageError, printable
-from harness.service.api import account, boards, review, rounds, submissions, uploads
+from harness.service.api import account, boards, log, review, rounds, submissions, uploads
 from harness.service.database import is_unreachable
 from harness.service.instance import Instance
 from harness.service.submissions import ConflictError, ForbiddenError, NotThereError
@@ -47,7 +47,15 @@ def application(instance: Instance) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(SQLAlchemyError, _database_error)
     app.add_exception_handler(ClientDisconnect, _gone)
-    for router in (account.router, submissions.router, uploads.router, boards.router, review.router, rounds.router):
+    for router in (
+        account.router,
+        submissions.router,
+        uploads.router,
+        boards.router,
+        review.router,
+        rounds.router,
+        log.router,
+    ):
         app.include_router(router, prefix="/api/v1")
     return app
 

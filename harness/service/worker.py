@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from harness.base.ids import ID_PATTERN, new_id
 from harness.errors import TtaError, printable
 from harness.service import (
+    checkpoints,
     confined,
     events,
     jobs,
@@ -172,6 +173,7 @@ def sweep(instance: Instance) -> None:
     submitting.expire_drafts(instance)
     with instance.database.write() as connection:
         people.end_expired(connection, instance.now_ms())
+    checkpoints.newest(instance)
 
 
 class Worker:

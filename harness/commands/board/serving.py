@@ -6,11 +6,17 @@ import argparse
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from harness.commands._arguments import Parser, add_ruleset, as_path, as_port
 from harness.commands.board import tree
 from harness.errors import ExitStatus, MissingDependencyError, UsageError
+
+if TYPE_CHECKING:
+    from harness.service.instance import Instance
 
 
 def add_data(parser: Parser) -> None:
@@ -150,3 +156,18 @@ def require_libraries() -> None:
             raise MissingDependencyError(
                 f"the leaderboard's service needs {name!r}, which is not installed: pip install 'tta-harness[board]'"
             )
+
+
+@contextmanager
+def opened(arguments: argparse.Namespace) -> Iterator[Instance]:
+    """Open the service that --data names, whose database must be of this version."""
+    require_libraries()
+    from harness.service.instance import Instance
+    from harness.service.migrating import require_newest
+
+    instance = Instance(arguments.data, database=arguments.database)
+    try:
+        require_newest(instance.database)
+        yield instance
+    finally:
+        instance.close()

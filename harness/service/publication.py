@@ -1,0 +1,34 @@
+"""Which events of the log are opened to whom: those about what is public, and those about no result at all."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, String, and_, or_, select
+
+from harness.service import schema
+from harness.service.history import INTERNAL
+from harness.service.states import PUBLIC
+from harness.transparency.event import Opening
+
+_event, _submission = schema.event, schema.submission
+OPEN_KINDS = ("round.added",)
+
+
+def public_openings(connection: Connection, start: int, limit: int) -> list[Opening]:
+    """Return the openings of public events from number `start` on, in order.
+
+    Public are rounds, and what was done to published submissions except for the talk of the review.
+    """
+    is_public = select(_submission.c.id.cast(String(64))).where(_submission.c.state.in_(PUBLIC))
+    query = (
+        select(_event.c.seq, _event.c.salt, _event.c.document)
+        .where(
+            _event.c.seq >= start,
+            or_(
+                _event.c.kind.in_(OPEN_KINDS),
+                and_(_event.c.subject.in_(is_public), _event.c.kind.not_in(INTERNAL)),
+            ),
+        )
+        .order_by(_event.c.seq)
+        .limit(limit)
+    )
+    return [Opening(*row) for row in connection.execute(query)]
