@@ -16,9 +16,9 @@ HOMES = {
     "accelerate": {"run.all_reduce", "run.worker"},
     "alembic": {"service.migrating", "service.migrations", "tracking.store"},  # the last for MLflow's exceptions
     "cryptography": {"service.signing"},
-    "fastapi": {"service.api", "service.web"},
-    "jinja2": {"board", "checker.report", "reproduction.page"},
-    "markupsafe": {"board", "reproduction.page"},
+    "fastapi": {"service.api", "service.pages", "service.web"},
+    "jinja2": {"board", "checker.report", "reproduction.page", "service.pages"},
+    "markupsafe": {"board", "reproduction.page", "service.pages"},
     "mlflow": {"tracking.store", "tracking.system_metrics"},
     "msgspec": {"log"},
     "numpy": {"service.ranking", "run.array_stream", "run.evaluator", "run.worker", "workload"},

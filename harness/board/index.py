@@ -187,6 +187,21 @@ def read_board(
     return Board(ruleset, rules, prices, leaderboard, banded, tuple(not_placed))
 
 
+def board_of_one(
+    result: Result, row: Row, name: str, tree: Path, ruleset: RuleSet, rules: Mapping[str, Rule], rank: Rank
+) -> Board:
+    """The board that has one result of the tree alone, whose page is called `name`.
+
+    Raises:
+        SubmissionError: a file cannot be read.
+    """
+    place = result.path.relative_to(tree).as_posix()
+    entry = _entry(result, _relative_row(row, place, tree), ruleset.prices, ruleset, name, tree)
+    leaderboard = rank([entry.row])
+    [[ranked]] = [table.rows for table in leaderboard.tables]
+    return Board(ruleset, rules, ruleset.prices, leaderboard, {place: replace(entry, row=ranked)}, ())
+
+
 def results_of(tree: Path) -> list[Path]:
     """The folders of all results below `tree`, and logs that are in none.
 

@@ -10,13 +10,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness import __version__
 from harness.board import leaderboard
 from harness.board.export import row_document
-from harness.board.index import relative_finding, without_root
+from harness.board.index import board_of_one, relative_finding, without_root
+from harness.board.leaderboard import Leaderboard, Row
+from harness.board.pages.render import result_body
 from harness.checker import engine, registry
 from harness.errors import InputError, OutputError
 from harness.findings import Finding
@@ -31,6 +34,7 @@ from harness.submission.result import read_result
 class Judgement:
     """What is stored of a result that was judged. findings: as JSON, sorted, with paths relative to the tree.
 
+    page: what the result's page shows, as HTML; empty where it has no benchmark to be shown by.
     errors: of the score's logarithm, as `harness.base.stats.Estimate` has them.
     row: as `tta score` writes it; None where the result cannot be read, which is the only finding then.
     """
@@ -44,6 +48,7 @@ class Judgement:
     findings: tuple[dict[str, Any], ...]
     row: dict[str, Any] | None
     errors: list[list[float]]
+    page: str
     cpu_s: float
 
 
@@ -66,10 +71,16 @@ def laid_out(instance: Instance, files: Sequence[ListedFile], name: str) -> Iter
 
 
 def judge(
-    tree: Path, files: Sequence[ListedFile], ruleset: RuleSet, at_ms: int, division: str | None = None
+    tree: Path,
+    files: Sequence[ListedFile],
+    ruleset: RuleSet,
+    at_ms: int,
+    division: str | None = None,
+    name: str = "result",
 ) -> Judgement:
     """Judge and score the result in `tree`, as of the day of `at_ms`.
 
+    name: of its page.
     division: in which it counts, where that is not the one that it claims: a closed result that was moved to open is
     checked by the rules that it was made under, and scored by those of the open division.
     """
@@ -82,7 +93,7 @@ def judge(
         fault = {"code": "", "name": "unreadable", "severity": "error", "path": place, "line": None, "waived": None}
         findings = ({**fault, "message": without_root(str(error), tree)},)
         cpu_s = time.process_time() - started_s
-        return Judgement(ruleset.version, ruleset.digest, __version__, False, 1, 0, findings, None, [], cpu_s)
+        return Judgement(ruleset.version, ruleset.digest, __version__, False, 1, 0, findings, None, [], "", cpu_s)
     found = [relative_finding(item, tree) for item in engine.judge(result, ruleset, registry.checks().values(), today)]
     counted = result
     if division and result.claim is not None and result.claim.division != division:
@@ -91,6 +102,9 @@ def judge(
     # Wherever it was laid out: the same result gives the same document, which reveals nothing of this machine.
     root = json.dumps(f"{tree}/")[1:-1]
     document: dict[str, Any] = json.loads(canonical_json(row_document(row)).replace(root, ""))
+    page = ""
+    if counted.benchmark in ruleset.benchmarks:
+        page = result_body(board_of_one(counted, row, name, tree, ruleset, registry.checks(), partial(_rank, ruleset)))
     return Judgement(
         ruleset=ruleset.version,
         ruleset_digest=ruleset.digest,
@@ -101,8 +115,13 @@ def judge(
         findings=tuple(map(_finding, found)),
         row=document,
         errors=[] if row.score.seconds is None else [list(error) for error in row.score.estimate.errors],
+        page=page,
         cpu_s=time.process_time() - started_s,
     )
+
+
+def _rank(ruleset: RuleSet, rows: Sequence[Row]) -> Leaderboard:
+    return leaderboard.leaderboard(ruleset.version, ruleset.digest, rows)
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

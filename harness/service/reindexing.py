@@ -43,12 +43,17 @@ def _of_rows(instance: Instance, *, is_mended: bool) -> Iterator[str]:
             files = files_of(connection, submission)
             stored = connection.execute(_verdict.select().where(_verdict.c.id == verdict)).one()
         with laid_out(instance, files, verdict) as tree:
-            judgement = judge(tree, files, own[digest], stored.at_ms, stored.division)
+            judgement = judge(tree, files, own[digest], stored.at_ms, stored.division, submission)
         with instance.database.write() as connection:
             wanted = results.row_values(connection, instance, submission, verdict, judgement)
             found = connection.execute(_row.select().where(_row.c.verdict == verdict)).mappings().one_or_none()
             if canonical_json(list(judgement.findings)) != stored.document:
                 yield f"verdict {verdict}: the check finds something else now than it did on its day"
+            page = connection.execute(schema.page.select().where(schema.page.c.verdict == verdict)).one_or_none()
+            if (b"" if page is None else bytes(page.html)) != results.page_bytes(judgement.page):
+                yield f"page of verdict {verdict}: is not what the logs make of it"
+                if is_mended:
+                    results.write_page(connection, verdict, judgement)
             if wanted == (None if found is None else dict(found)):
                 continue
             yield f"row of verdict {verdict}: {_first_difference(wanted, found)}"

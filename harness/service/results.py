@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, insert, select
@@ -61,6 +62,24 @@ def write_row(
     values = row_values(connection, instance, submission.id, verdict, judgement)
     if values is not None:
         connection.execute(insert(_row).values(**values))
+    write_page(connection, verdict, judgement)
+
+
+def page_bytes(text: str) -> bytes:
+    """Return a page as it is stored: nothing of no page."""
+    return zlib.compress(text.encode(), 6) if text else b""
+
+
+def page_text(stored: bytes) -> str:
+    """Return a page from what is stored of it."""
+    return zlib.decompress(stored).decode() if stored else ""
+
+
+def write_page(connection: Connection, verdict: str, judgement: Judgement) -> None:
+    """Write what the page of a result shows, in place of what was there."""
+    connection.execute(delete(schema.page).where(schema.page.c.verdict == verdict))
+    if data := page_bytes(judgement.page):
+        connection.execute(insert(schema.page).values(verdict=verdict, html=data))
 
 
 def row_values(

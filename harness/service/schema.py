@@ -256,6 +256,14 @@ board_row = Table(
     ),
 )
 
+# Derived: what the page of the result shows below its state, as compressed HTML.
+page = Table(
+    "page",
+    metadata,
+    Column("verdict", String(32), ForeignKey("verdict.id"), primary_key=True),
+    Column("html", LargeBinary, nullable=False),
+)
+
 # Derived from all rows of a table together: the ranks that a row may have, at 95 %.
 position = Table(
     "position",

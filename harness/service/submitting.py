@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import Connection, func, insert, or_, select
+from starlette.responses import FileResponse
 
 from harness.base import strict_json
 from harness.base.files import small_file
@@ -25,7 +26,7 @@ from harness.service import blobs, events, schema, submissions
 from harness.service.instance import Instance
 from harness.service.people import HOUR_MS, Actor
 from harness.service.states import State
-from harness.service.submissions import ConflictError, ForbiddenError, Submission
+from harness.service.submissions import ConflictError, ForbiddenError, NotThereError, Submission
 from harness.submission.claim import Claim, Unreadable, digest_lines, read_claim
 from harness.submission.layout import BENCHMARKS, CLAIM_NAME, MODULE_PATTERN, NAME_PATTERN, RESULTS, SYSTEMS
 from harness.transparency.receipt import NAMESPACE, Receipt
@@ -391,3 +392,18 @@ def _blob_path(instance: Instance, files: Sequence[ListedFile], path: str) -> Pa
         if item.path == path:
             return instance.blobs.path(item.sha256)
     raise InputError(f"{path}: is not among the files")
+
+
+def file_response(instance: Instance, files: Sequence[ListedFile], path: str) -> FileResponse:
+    """Return an answer with a file of a submission: something to save, and nothing that a browser would show.
+
+    Raises:
+        NotThereError: it is not among the files, or was never sent.
+    """
+    listed = next((item for item in files if item.path == path), None)
+    place = None if listed is None else instance.blobs.path(listed.sha256)
+    if listed is None or place is None or not place.is_file():
+        raise NotThereError(f"the submission has no file {printable(path)!r}")
+    headers = {"etag": f'"{listed.sha256}"', "x-content-type-options": "nosniff"}
+    name = path.rpartition("/")[2]
+    return FileResponse(place, media_type="application/octet-stream", filename=name, headers=headers)

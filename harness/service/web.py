@@ -7,16 +7,20 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness import __version__
 from harness.errors import InputError, OutputError, TtaError, UsageError, printable
 from harness.service.api import account, boards, log, review, rounds, submissions, uploads
 from harness.service.database import is_unreachable
 from harness.service.instance import Instance
+from harness.service.pages import acting, public
+from harness.service.pages.render import CONTENT_POLICY, page
+from harness.service.pages.session import actor_of
 from harness.service.submissions import ConflictError, ForbiddenError, NotThereError
 
 # The most specific first.
@@ -30,6 +34,15 @@ _STATUS: tuple[tuple[type[TtaError], int], ...] = (
 )
 
 _KNOWN = frozenset(http.HTTPStatus)
+_HEADERS = (
+    (b"content-security-policy", f"{CONTENT_POLICY}; frame-ancestors 'none'".encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"private, no-cache"),
+)
 
 
 def application(instance: Instance) -> FastAPI:
@@ -47,17 +60,39 @@ def application(instance: Instance) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(SQLAlchemyError, _database_error)
     app.add_exception_handler(ClientDisconnect, _gone)
-    for router in (
-        account.router,
-        submissions.router,
-        uploads.router,
-        boards.router,
-        review.router,
-        rounds.router,
-        log.router,
-    ):
-        app.include_router(router, prefix="/api/v1")
+    for router in (account, boards, log, review, rounds, submissions, uploads):
+        app.include_router(router.router, prefix="/api/v1")
+    for router in (public, acting):
+        app.include_router(router.router)
+    app.add_middleware(SecurityHeaders)
     return app
+
+
+class SecurityHeaders:
+    """Adds the same headers to every answer, errors included; and none may be kept but those that say so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                names = {name.lower() for name, _ in message["headers"]}
+                added = [(name, value) for name, value in _HEADERS if name not in names]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _answer(request: Request, status: int, detail: str, **more: Any) -> Response:
+    """Return an answer about an error: a page to somebody who looks at pages."""
+    if request.url.path.startswith("/api/"):
+        return problem(status, detail, **more)
+    title = http.HTTPStatus(status).phrase if status in _KNOWN else "Refused"
+    actor = actor_of(request) if status not in (500, 503) else None
+    context = {"actor": actor if actor is not None and actor.is_known else None, "title": title, "detail": detail}
+    return HTMLResponse(page("service_error.html", request.url.path.lstrip("/"), **context), status)
 
 
 def problem(status: int, detail: str, **more: Any) -> JSONResponse:
@@ -69,12 +104,12 @@ def problem(status: int, detail: str, **more: Any) -> JSONResponse:
 
 def _refused(request: Request, error: Exception) -> Response:
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return problem(status, printable(error, 2000))
+    return _answer(request, status, printable(error, 2000))
 
 
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    answer = problem(error.status_code, printable(error.detail, 500))
+    answer = _answer(request, error.status_code, printable(error.detail, 500))
     answer.headers.update(error.headers or {})
     return answer
 
@@ -85,14 +120,14 @@ def _not_understood(request: Request, error: Exception) -> Response:
         {"place": ".".join(map(str, item["loc"])), "message": printable(item["msg"], 300)} for item in error.errors()
     ]
     first = f"{faults[0]['place']}: {faults[0]['message']}" if faults else "not understood"
-    return problem(422, first, faults=faults[:20])
+    return _answer(request, 422, first, faults=faults[:20])
 
 
 def _database_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, SQLAlchemyError)
     if not is_unreachable(error):
         raise error
-    answer = problem(503, "the database cannot be reached; try again in a while")
+    answer = _answer(request, 503, "the database cannot be reached; try again in a while")
     answer.headers["retry-after"] = "5"
     return answer
 

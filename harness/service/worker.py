@@ -62,7 +62,7 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
     ruleset, limits, now_ms = instance.ruleset(ruleset_name), instance.settings.limits, instance.now_ms()
     with laid_out(instance, files, lease.id) as tree:
         answer = confined.run(
-            lambda: asdict(judge(tree, files, ruleset, now_ms, submission.division)),
+            lambda: asdict(judge(tree, files, ruleset, now_ms, submission.division, submission.id)),
             limits.check_cpu_s,
             limits.check_memory_bytes,
             beat,

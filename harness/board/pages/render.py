@@ -43,9 +43,9 @@ CONTENT_POLICY = (
 )
 
 
-def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
-    """Path and content of every file of the site, except for the copies of submitted files."""
-    render = Renderer(
+def renderer_of(board: Board, **names: Any) -> Renderer:
+    """The renderer of a board's pages. names: what all templates know besides."""
+    return Renderer(
         "",
         lambda code: rule_path(board.rules[code]) if code in board.rules else None,
         board=board,
@@ -56,7 +56,20 @@ def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
         SCOPE_WORDS=energy_words.SCOPE_WORDS,
         PURCHASE_WORDS=PURCHASE_WORDS,
         CONVERGENCE_WORDS=time_view.CONVERGENCE_WORDS,
+        **{"compared": True, **names},
     )
+
+
+def result_body(board: Board) -> str:
+    """What the page of a result has below its navigation, for a board that has this result alone."""
+    [table], [entry] = board.leaderboard.tables, board.entries.values()
+    render = renderer_of(board, compared=False)
+    return _result_page(render, board, entry, _aspects(board, table), "result_body.html")[1].decode()
+
+
+def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
+    """Path and content of every file of the site, except for the copies of submitted files."""
+    render = renderer_of(board)
     tables = [_aspects(board, table) for table in board.leaderboard.tables]
     yield from static_files()
     yield "leaderboard.json", board_json(board)
@@ -88,6 +101,12 @@ def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
     for aspects in tables:
         for row in aspects.table.rows:
             yield _result_page(render, board, board.of(row), aspects)
+    yield from rules_pages(board, render)
+
+
+def rules_pages(board: Board, render: Renderer) -> Iterator[tuple[str, bytes]]:
+    """The pages of the rules: all checks, each of them, and the terms of each benchmark."""
+    names = {table.benchmark for table in board.leaderboard.tables}
     yield render("rules.html", "rules/index.html", in_force=_in_force(board))
     for rule in board.rules.values():
         yield rule_page(render, rule, board.ruleset.codes.get(rule.code))
@@ -281,7 +300,9 @@ def _benchmark_page(render: Renderer, stem: str, own: list[Aspects]) -> tuple[st
     return render("benchmark.html", f"{stem}.html", name=first.benchmark, rules=first.rules, sections=sections)
 
 
-def _result_page(render: Renderer, board: Board, entry: Entry, aspects: Aspects) -> tuple[str, bytes]:
+def _result_page(
+    render: Renderer, board: Board, entry: Entry, aspects: Aspects, template: str = "result.html"
+) -> tuple[str, bytes]:
     table = aspects.table
     rules = board.ruleset.benchmarks[table.benchmark]
     score = entry.row.score
@@ -293,7 +314,7 @@ def _result_page(render: Renderer, board: Board, entry: Entry, aspects: Aspects)
     config, numerics = (entry.logs[0].config, entry.logs[0].numerics) if entry.logs else ({}, {})
     curves, has_power = quality_chart(entry, series, rules)
     return render(
-        "result.html",
+        template,
         entry.page,
         entry=entry,
         view=view,

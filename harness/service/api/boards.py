@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select
 
 from harness.errors import UsageError, printable
 from harness.service import results, schema
 from harness.service.api.dependencies import TheInstance
+from harness.service.instance import Instance
 from harness.service.submissions import NotThereError
 
 router = APIRouter(tags=["boards"])
@@ -59,6 +62,41 @@ def board(
 
     ruleset: a digest; without it, the one that the newest round has. after: `next` of the answer before.
     """
+    found = rows(instance, benchmark, division, ruleset, metric, accelerator, after, limit)
+    return {
+        "benchmark": benchmark,
+        "division": division,
+        "ruleset_digest": found.digest,
+        "metric": metric,
+        "rows": [_record(row) for row in found.rows],
+        "next": found.next,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a table. next: what to ask for those after them; None: these are the last."""
+
+    digest: str
+    rows: Sequence[RowMapping]
+    next: str | None
+
+
+def rows(
+    instance: Instance,
+    benchmark: str,
+    division: str,
+    ruleset: str | None,
+    metric: Metric,
+    accelerator: str | None,
+    after: str | None,
+    limit: int,
+) -> Rows:
+    """Return rows of a table in the order of a metric, as the interface and the pages show them.
+
+    Raises:
+        UsageError: `after` is not what was given as `next`.
+    """
     column = _COLUMNS[metric]
     with instance.database.read() as connection:
         digest = ruleset or current_digest(connection)
@@ -67,19 +105,12 @@ def board(
         )
         if accelerator is not None:
             query = query.where(_row.c.accelerator == accelerator)
-        rows = connection.execute(_page(query, column, after, limit)).mappings().all()
-    last = rows[-1] if len(rows) == limit else None
-    return {
-        "benchmark": benchmark,
-        "division": division,
-        "ruleset_digest": digest,
-        "metric": metric,
-        "rows": [_record(row) for row in rows],
-        "next": None if last is None else f"{last[column.name]!r}.{last['verdict']}",
-    }
+        found = connection.execute(_page(query, column, after, limit)).mappings().all()
+    last = found[-1] if len(found) == limit else None
+    return Rows(digest, found, None if last is None else f"{last[column.name]!r}.{last['verdict']}")
 
 
-def current_digest(connection: Any) -> str:
+def current_digest(connection: Connection) -> str:
     """Return the digest of the ruleset of the newest round; empty where there is none."""
     table = schema.round
     query = select(table.c.ruleset_digest).order_by(table.c.opens_ms.desc(), table.c.id.desc()).limit(1)

@@ -13,13 +13,13 @@ from sqlalchemy import ColumnElement, and_, select, true
 
 from harness.base import strict_json
 from harness.base.ids import ID_PATTERN
-from harness.errors import UsageError, printable
+from harness.errors import UsageError
 from harness.service import blobs, history, schema, submissions, submitting
 from harness.service.api.dependencies import AnyActor, Submitter, TheInstance
 from harness.service.instance import Instance
 from harness.service.people import Actor
 from harness.service.states import WORDS, State
-from harness.service.submissions import NotThereError, Submission
+from harness.service.submissions import Submission
 from harness.service.submitting import Announcement, ListedFile
 
 router = APIRouter(tags=["submissions"])
@@ -176,7 +176,7 @@ def listing(
     if round is not None:
         conditions.append(table.c.round.in_(select(schema.round.c.id).where(schema.round.c.name == round)))
     with instance.database.read() as connection:
-        found = submissions.page(connection, actor, limit, _cursor(after), and_(*conditions))
+        found = submissions.page(connection, actor, limit, cursor(after), and_(*conditions))
     last = found[-1] if len(found) == limit else None
     return {
         "submissions": [record(item) for item in found],
@@ -184,7 +184,12 @@ def listing(
     }
 
 
-def _cursor(text: str | None) -> tuple[int, str] | None:
+def cursor(text: str | None) -> tuple[int, str] | None:
+    """Return time and id of the last submission that was seen, as `next` of an answer has them.
+
+    Raises:
+        UsageError: it is no such text.
+    """
     if text is None:
         return None
     at_ms, _, last = text.partition(".")
@@ -222,21 +227,11 @@ def files(instance: TheInstance, actor: AnyActor, submission: str) -> dict[str, 
 
 
 @router.get("/submissions/{submission}/files/{path:path}")
-def file(instance: TheInstance, actor: AnyActor, submission: str, path: str) -> Response:
+def file(instance: TheInstance, actor: AnyActor, submission: str, path: str) -> FileResponse:
     """Return one of a submission's files."""
     with instance.database.read() as connection:
         found = submissions.find(connection, submission, actor)
-        by_path = {item.path: item for item in submitting.files_of(connection, found.id)}
-    listed = by_path.get(path)
-    place = None if listed is None else instance.blobs.path(listed.sha256)
-    if listed is None or place is None or not place.is_file():
-        raise NotThereError(f"submission {submission} has no file {printable(path)!r}")
-    return FileResponse(
-        place,
-        media_type="application/octet-stream",
-        filename=path.rpartition("/")[2],
-        headers={"etag": f'"{listed.sha256}"', "x-content-type-options": "nosniff"},
-    )
+        return submitting.file_response(instance, submitting.files_of(connection, found.id), path)
 
 
 def record(found: Submission) -> dict[str, Any]:

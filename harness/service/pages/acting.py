@@ -1,0 +1,168 @@
+"""What forms do: what the interface for programs does, and back to the page, with an error if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from sqlalchemy import select
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from harness.errors import TtaError, UsageError, printable
+from harness.service import people, review, schema, submissions
+from harness.service.instance import Instance
+from harness.service.pages.public import html, shown_submission
+from harness.service.pages.session import COOKIE, actor_of, first, form_of, instance_of, signed_in
+from harness.service.people import SCOPES, Actor
+from harness.service.review import Objection
+from harness.service.submissions import ForbiddenError, NotThereError
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+Form = Mapping[str, list[str]]
+_REASONED = ("open_review", "accept", "reject", "dispute", "uphold", "move_to_open", "retract", "check_again")
+
+
+@router.post("/submissions/{submission}/{action}")
+async def act(request: Request, submission: str, action: str) -> Response:
+    """Do something to a submission."""
+    form = await form_of(request)
+    return await run_in_threadpool(_done, request, submission, lambda i, a: _act(i, a, submission, action, form))
+
+
+@router.post("/objections/{objection}/decision")
+async def decide(request: Request, objection: str) -> Response:
+    """Decide about an objection."""
+    form, submission = await form_of(request), request.query_params.get("of", "")
+    decision, reason = first(form, "decision"), first(form, "reason")
+    return await run_in_threadpool(
+        _done, request, submission, lambda i, a: review.decide(i, a, objection, decision, reason)
+    )
+
+
+def _done(request: Request, submission: str, work: Callable[[Instance, Actor], object]) -> Response:
+    """Do it and go back to the page; or show the page with the reason why it was not done."""
+    instance, actor = instance_of(request), actor_of(request)
+    if not actor.is_known:
+        return RedirectResponse("/account", 303)
+    try:
+        work(instance, actor)
+    except NotThereError:
+        raise
+    except TtaError as error:
+        status = 403 if isinstance(error, ForbiddenError) else 409
+        return shown_submission(instance, actor, submission, str(error), status)
+    return RedirectResponse(f"/submissions/{submission}", 303)
+
+
+def _act(instance: Instance, actor: Actor, submission: str, action: str, form: Form) -> None:
+    if action == "object":
+        line = first(form, "line").strip()
+        if line and not (line.isascii() and line.isdigit() and len(line) < 10):
+            raise UsageError(f"line {printable(line, 40)!r} is not a number")
+        what = Objection(
+            first(form, "rule"), first(form, "text"), first(form, "path") or None, int(line) if line else None
+        )
+        review.object_to(instance, actor, submission, what)
+    elif action == "comment":
+        review.comment(instance, actor, submission, first(form, "text"))
+    elif action == "withdraw":
+        with instance.database.write() as connection:
+            found = submissions.locked(connection, submission, actor)
+            submissions.change(connection, "withdraw", found, actor, instance.now_ms())
+    elif action in _REASONED:
+        review.act(instance, actor, submission, action, first(form, "reason"))
+    else:
+        raise NotThereError(f"nothing is called {printable(action)!r} here")
+
+
+@router.get("/account")
+def account(request: Request) -> Response:
+    """Sign in; or one's tokens."""
+    return _account(instance_of(request), actor_of(request))
+
+
+def _account(instance: Instance, actor: Actor, error: str = "", secret: str = "", status: int = 200) -> HTMLResponse:
+    table = schema.token
+    tokens: list[Any] = []
+    if actor.is_known:
+        with instance.database.read() as connection:
+            query = table.select().where(table.c.person == actor.person).order_by(table.c.created_ms.desc()).limit(100)
+            tokens = list(connection.execute(query))
+    return html(
+        "service_account.html", "account", actor, status, error=error, secret=secret, tokens=tokens, scopes=SCOPES
+    )
+
+
+@router.post("/account/sign-in")
+async def sign_in(request: Request) -> Response:
+    """Begin a session, with a token."""
+    token = first(await form_of(request), "token").strip()
+    return await run_in_threadpool(_sign_in, request, token)
+
+
+def _sign_in(request: Request, token: str) -> Response:
+    instance = instance_of(request)
+    with instance.database.read() as connection:
+        actor = people.by_token(connection, token, instance.now_ms())
+    if actor is None:
+        return _account(instance, people.NOBODY, "This token is unknown, revoked or expired.", status=403)
+    if not actor.scopes.issuperset({"read", "submit"}):
+        return _account(
+            instance, people.NOBODY, "This token is not for reading and submitting; use another.", status=403
+        )
+    return signed_in(request, actor, "/account")
+
+
+@router.post("/account/sign-out")
+async def sign_out(request: Request) -> Response:
+    """End the session."""
+    await form_of(request)
+    await run_in_threadpool(_end, request)
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(COOKIE, path="/")
+    return answer
+
+
+def _end(request: Request) -> None:
+    with instance_of(request).database.write() as connection:
+        people.end_session(connection, request.cookies.get(COOKIE, ""))
+
+
+@router.post("/account/token")
+async def make_token(request: Request) -> Response:
+    """Make a token, and show it once."""
+    form = await form_of(request)
+    return await run_in_threadpool(_make_token, request, first(form, "label"), form.get("scopes", []))
+
+
+def _make_token(request: Request, label: str, scopes: list[str]) -> Response:
+    instance, actor = instance_of(request), actor_of(request)
+    if actor.person is None:
+        return RedirectResponse("/account", 303)
+    try:
+        if not label.strip():
+            raise UsageError("say what the token is for")
+        with instance.database.write() as connection:
+            _, secret = people.add_token(connection, actor.person, label, scopes, instance.now_ms())
+    except UsageError as error:
+        return _account(instance, actor, str(error), status=422)
+    return _account(instance, actor, secret=secret)
+
+
+@router.post("/account/revoke")
+async def revoke(request: Request) -> Response:
+    """Make a token worthless."""
+    token = first(await form_of(request), "token")
+    return await run_in_threadpool(_revoke, request, token)
+
+
+def _revoke(request: Request, token: str) -> Response:
+    instance, actor = instance_of(request), actor_of(request)
+    if actor.person is not None:
+        with instance.database.write() as connection:
+            known = connection.execute(select(schema.token.c.id).where(schema.token.c.id == token)).scalar()
+            if known is not None:
+                people.revoke_token(connection, token, actor.person, instance.now_ms())
+    return RedirectResponse("/account", 303)

@@ -1,0 +1,246 @@
+"""The pages that everybody sees, each as far as they may."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from markupsafe import Markup
+from sqlalchemy import select
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+from harness.board.charts.history import history_chart
+from harness.board.charts.lines import Line
+from harness.board.charts.scales import Label
+from harness.board.pages.render import benchmark_slug
+from harness.errors import printable
+from harness.service import checkpoints, history, results, schema, submissions, submitting
+from harness.service.api import boards, rounds
+from harness.service.api.submissions import cursor
+from harness.service.instance import Instance
+from harness.service.pages.render import fixed_pages, page
+from harness.service.pages.session import actor_of, instance_of
+from harness.service.people import Actor
+from harness.service.states import TRANSITIONS, Role, State, actions
+from harness.service.submissions import NotThereError
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+FIRST_ROWS, PAGE_ROWS = 8, 50
+METRICS = {"seconds": "score", "measured": "measured time", "energy": "energy", "cost": "cost"}
+_WAITING = (State.DRAFT, State.RECEIVED)
+# What a page offers: not what only programs do.
+_OFFERED = (
+    "withdraw", "check_again", "open_review", "object", "accept", "reject", "dispute", "uphold", "move_to_open",
+    "retract",
+)  # fmt: skip
+
+
+def html(template: str, path: str, actor: Actor, status: int = 200, **context: Any) -> HTMLResponse:
+    """Return a page as it is shown to somebody."""
+    return HTMLResponse(page(template, path, actor=actor if actor.is_known else None, **context), status)
+
+
+@router.get("/")
+@router.get("/index.html")
+def index(request: Request) -> Response:
+    """The first results of each table under the rules of the newest round."""
+    instance, actor = instance_of(request), actor_of(request)
+    with instance.database.read() as connection:
+        digest = boards.current_digest(connection)
+    tables = []
+    for item in (item for item in _rulesets(instance) if item.digest == digest):
+        for name in item.benchmarks:
+            for division in item.divisions:
+                found = boards.rows(instance, name, division, digest, "seconds", None, None, FIRST_ROWS)
+                if found.rows:
+                    has_more = found.next is not None
+                    tables.append({"benchmark": name, "division": division, "rows": found.rows, "has_more": has_more})
+    return html("service_index.html", "", actor, tables=tables, url=instance.settings.url)
+
+
+@router.get("/benchmarks/{slug}.html")
+def benchmark(
+    request: Request,
+    slug: str,
+    division: Annotated[str, Query(max_length=100)] = "closed",
+    metric: boards.Metric = "seconds",
+    accelerator: Annotated[str, Query(max_length=300)] = "",
+    ruleset: Annotated[str, Query(max_length=64)] = "",
+    after: Annotated[str | None, Query(max_length=80)] = None,
+) -> Response:
+    """One table, page by page, and its best results over time."""
+    instance, actor = instance_of(request), actor_of(request)
+    names = {benchmark_slug(name): name for item in _rulesets(instance) for name in item.benchmarks}
+    if slug not in names:
+        raise NotThereError(f"there is no benchmark {printable(slug)!r}")
+    name = names[slug]
+    digest = ruleset or None
+    found = boards.rows(instance, name, division, digest, metric, accelerator or None, after, PAGE_ROWS)
+    best = boards.board_records(instance, name, division, digest, accelerator)["records"]
+    chosen = {"division": division, "metric": metric, "accelerator": accelerator, "ruleset": ruleset}
+    following = None if found.next is None else urlencode({**chosen, "after": found.next})
+    return html(
+        "service_benchmark.html",
+        f"benchmarks/{slug}.html",
+        actor,
+        name=name,
+        rows=found.rows,
+        next=following,
+        digest=found.digest,
+        divisions=sorted({division for item in _rulesets(instance) for division in item.divisions}),
+        metrics=METRICS,
+        rulesets=boards.rulesets(instance)["rulesets"],
+        records=best,
+        chart=_chart(best),
+        page_size=PAGE_ROWS,
+        division=division,
+        metric=metric,
+        accelerator=accelerator,
+    )
+
+
+def _rulesets(instance: Instance) -> list[Any]:
+    return [instance.ruleset(name) for name in instance.settings.rulesets]
+
+
+def _chart(records: list[dict[str, Any]]) -> Markup:
+    """The best score over its improvements; empty below two."""
+    if len(records) < 2:
+        return Markup()
+    shown = records[-12:]
+    line = Line("best score", 0, [(float(number), item["seconds"]) for number, item in enumerate(shown)])
+    days = [datetime.fromtimestamp(item["at_ms"] / 1000, UTC).date().isoformat() for item in shown]
+    return history_chart(
+        Label("records-chart", "Best score over time", "The best score after each publication that improved it."),
+        days,
+        [line],
+        "seconds",
+    )
+
+
+@router.get("/results/{submission}.html")
+def result(request: Request, submission: str) -> Response:
+    """The numbers of a result, under its state."""
+    instance, actor = instance_of(request), actor_of(request)
+    with instance.database.read() as connection:
+        found = submissions.find(connection, submission, actor)
+        stored = connection.execute(select(schema.page.c.html).where(schema.page.c.verdict == found.verdict)).scalar()
+        position = connection.execute(
+            schema.position.select().where(schema.position.c.verdict == found.verdict)
+        ).one_or_none()
+    body = Markup(results.page_text(bytes(stored))) if stored else Markup()  # noqa: S704  (made by the check, escaped)
+    return html("service_result.html", f"results/{submission}.html", actor, found=found, body=body, position=position)
+
+
+@router.get("/files/{submission}/{path:path}")
+def file(request: Request, submission: str, path: str) -> FileResponse:
+    """A file of a result, where its page has the link to it."""
+    instance, actor = instance_of(request), actor_of(request)
+    with instance.database.read() as connection:
+        found = submissions.find(connection, submission, actor)
+        return submitting.file_response(instance, submitting.files_of(connection, found.id), path)
+
+
+@router.get("/rules/{path}")
+@router.get("/static/{path}")
+def fixed(request: Request, path: str) -> Response:
+    """A page of the rules, or what pages refer to."""
+    instance = instance_of(request)
+    name = instance.settings.rulesets[0]
+    place = request.url.path.lstrip("/")
+    data = fixed_pages(name, instance.ruleset(name)).get(place)
+    if data is None:
+        raise NotThereError(f"there is no page {printable(place)!r}")
+    kinds = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+    return Response(data, media_type=kinds[place.rpartition(".")[2]])
+
+
+@router.get("/submissions")
+def listing(
+    request: Request,
+    mine: bool = False,
+    state: State | None = None,
+    after: Annotated[str | None, Query(max_length=60)] = None,
+) -> Response:
+    """The submissions that somebody sees."""
+    instance, actor = instance_of(request), actor_of(request)
+    table = schema.submission
+    condition = None if state is None else table.c.state == state
+    if mine:
+        own = table.c.organisation == actor.organisation
+        condition = own if condition is None else own & condition
+    with instance.database.read() as connection:
+        items = submissions.page(connection, actor, PAGE_ROWS, cursor(after), condition)
+    following = None
+    if len(items) == PAGE_ROWS:
+        last = items[-1]
+        chosen = {"mine": "true"} if mine else {}
+        chosen |= {"state": str(state)} if state is not None else {}
+        following = urlencode({**chosen, "after": f"{last.changed_ms}.{last.id}"})
+    return html(
+        "service_submissions.html", "submissions", actor, items=items, next=following, url=instance.settings.url
+    )
+
+
+@router.get("/submissions/{submission}")
+def submission_page(request: Request, submission: str) -> Response:
+    """One submission: where it is, what was found and said, and what can be done."""
+    return shown_submission(instance_of(request), actor_of(request), submission)
+
+
+def shown_submission(
+    instance: Instance, actor: Actor, submission: str, error: str = "", status: int = 200
+) -> HTMLResponse:
+    """Return the page of a submission. error: why what was asked for was not done."""
+    with instance.database.read() as connection:
+        found = submissions.find(connection, submission, actor)
+        shown = history.of(connection, actor, found)
+        roles = submissions.roles_of(connection, actor, found)
+        files = submitting.files_of(connection, found.id)
+        has_page = (
+            connection.execute(select(schema.page.c.verdict).where(schema.page.c.verdict == found.verdict)).scalar()
+            is not None
+        )
+    return html(
+        "service_submission.html",
+        f"submissions/{submission}",
+        actor,
+        status,
+        found=found,
+        shown=shown,
+        files=files,
+        error=error,
+        is_waiting=found.state in _WAITING and not error,
+        has_page=has_page,
+        actions=[action for action in actions(found.state, roles) if action in _OFFERED],
+        twice=[action for action, item in TRANSITIONS.items() if item.num_people > 1],
+        may_decide=Role.ORGANISER in roles,
+    )
+
+
+@router.get("/rounds")
+def calendar(request: Request) -> Response:
+    """The rounds and their times."""
+    instance, actor = instance_of(request), actor_of(request)
+    return html("service_rounds.html", "rounds", actor, now_ms=instance.now_ms(), **rounds.calendar(instance))
+
+
+@router.get("/search")
+def search(request: Request, q: Annotated[str, Query(max_length=100)] = "") -> Response:
+    """Results by the beginnings of words."""
+    instance, actor = instance_of(request), actor_of(request)
+    rows: list[Any] = []
+    if q.strip():
+        with instance.database.read() as connection:
+            rows = list(connection.execute(boards.found_by(q).limit(PAGE_ROWS)).mappings())
+    return html("service_search.html", "search", actor, q=q, rows=rows)
+
+
+@router.get("/log")
+def log(request: Request) -> Response:
+    """The log: its newest checkpoint, and how to use it."""
+    instance = instance_of(request)
+    note = checkpoints.newest(instance).note
+    return html("service_log.html", "log", actor_of(request), note=note, key=instance.key.public)

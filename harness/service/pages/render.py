@@ -1,0 +1,86 @@
+"""The templates of the service: its own and those of the static board, whose frame, style and rules it shares."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.board.index import Board
+from harness.board.leaderboard import Leaderboard
+from harness.board.pages import render as board_pages
+from harness.board.pages import words
+from harness.checker import registry
+from harness.ruleset.model import RuleSet
+from harness.service.states import WORDS, State
+
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'"
+)
+_HERE = Path(__file__).parent
+# What a state looks like: the classes of the style sheet.
+KINDS = {
+    State.PUBLISHED: "valid", State.MOVED_TO_OPEN: "valid", State.ACCEPTED: "valid", State.CHECKED: "note",
+    State.UNDER_REVIEW: "note", State.OBJECTED: "warning", State.DISPUTED: "warning", State.INVALID: "invalid",
+    State.CHECK_FAILED: "invalid", State.REJECTED: "invalid", State.RETRACTED: "invalid",
+}  # fmt: skip
+
+
+@functools.cache
+def environment() -> Environment:
+    """Return the templates; every text is escaped, and an undefined name is an error."""
+    found = Environment(
+        loader=ChoiceLoader(
+            [FileSystemLoader(_HERE / "templates"), FileSystemLoader(Path(board_pages.__file__).parent / "templates")]
+        ),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters.update(
+        shown=words.shown, plural=words.plural, bytes=words.num_bytes, significant=words.significant, time=_time,
+        benchmark_slug=board_pages.benchmark_slug, state=lambda state: WORDS[State(state)],
+        kind=lambda state: KINDS.get(State(state), ""), action=lambda kind: kind.partition(".")[2].replace("_", " "),
+    )  # fmt: skip
+    found.globals.update(frame="service_", policy=CONTENT_POLICY)
+    return found
+
+
+def page(template: str, path: str, **context: Any) -> str:
+    """Return a page. path: its own, without a slash at its beginning; links are relative to it."""
+    return environment().get_template(template).render(root="../" * path.count("/"), path=path, **context)
+
+
+def _time(at_ms: int | None) -> Markup:
+    """A time in UTC, for people and for programs."""
+    if at_ms is None:
+        return Markup("–")
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(timespec="seconds"), f"{at:%Y-%m-%d %H:%M}")
+
+
+_fixed: dict[str, Mapping[str, bytes]] = {}  # by the ruleset's digest
+
+
+def fixed_pages(name: str, ruleset: RuleSet) -> Mapping[str, bytes]:
+    """Return the pages that depend on the rules alone, and the style sheet, by path; they are made once a process."""
+    if ruleset.digest not in _fixed:
+        _fixed[ruleset.digest] = _made(name, ruleset)
+    return _fixed[ruleset.digest]
+
+
+def _made(name: str, ruleset: RuleSet) -> Mapping[str, bytes]:
+    empty = Board(ruleset, registry.checks(), ruleset.prices, Leaderboard(name, ruleset.digest, ()), {}, ())
+    render = board_pages.renderer_of(empty)
+    render.environment.loader = environment().loader
+    render.environment.globals.update(frame="service_", policy=CONTENT_POLICY, actor=None)
+    found = dict(board_pages.rules_pages(empty, render))
+    found.update((path, data) for path, data in board_pages.static_files())
+    return found
