@@ -121,6 +121,23 @@ def disable(connection: Connection, person: str, actor: str | None, now_ms: int)
     append(connection, now_ms, News("person.disabled", person, {}, actor))
 
 
+def organisations(connection: Connection) -> list[str]:
+    """Return the names of the organisations, sorted."""
+    return list(connection.execute(select(_organisation.c.name).order_by(_organisation.c.name)).scalars())
+
+
+def everybody(connection: Connection) -> list[tuple[str, str, bool, bool, int | None]]:
+    """Return name, organisation, whether auditor, whether organiser, and when disabled, of each person, by name."""
+    columns = (
+        _person.c.name, _organisation.c.name, _person.c.is_auditor, _person.c.is_organiser, _person.c.disabled_ms,
+    )  # fmt: skip
+    query = select(*columns).join(_organisation, _organisation.c.id == _person.c.organisation)
+    return [
+        (name, team, is_auditor, is_organiser, disabled_ms)
+        for name, team, is_auditor, is_organiser, disabled_ms in connection.execute(query.order_by(_person.c.name))
+    ]
+
+
 def person_named(connection: Connection, name: str) -> str | None:
     """Return the id of a person; None if there is none of this name."""
     return connection.execute(select(_person.c.id).where(_person.c.name == name)).scalar()

@@ -26,14 +26,11 @@ def add_organisation(parser: Parser) -> None:
 
 def call_organisation(arguments: argparse.Namespace) -> ExitStatus:
     with opened(arguments) as instance:
-        from harness.service import people, schema
+        from harness.service import people
 
         if arguments.name is None:
             with instance.database.read() as connection:
-                for name in connection.execute(
-                    schema.organisation.select().with_only_columns(schema.organisation.c.name).order_by("name")
-                ).scalars():
-                    print(name)
+                print("\n".join(people.organisations(connection)))
             return ExitStatus.OK
         with instance.database.write() as connection:
             people.add_organisation(connection, arguments.name, instance.now_ms())
@@ -95,16 +92,10 @@ def _roles(text: str | None) -> list[str] | None:
 
 
 def _listed(instance: Instance) -> str:
-    from sqlalchemy import select
+    from harness.service import people
 
-    from harness.service import schema
-
-    person, organisation = schema.person, schema.organisation
-    query = select(
-        person.c.name, organisation.c.name, person.c.is_auditor, person.c.is_organiser, person.c.disabled_ms
-    ).join(organisation, organisation.c.id == person.c.organisation)
     with instance.database.read() as connection:
-        rows = connection.execute(query.order_by(person.c.name)).all()
+        rows = people.everybody(connection)
     lines = []
     for name, team, is_auditor, is_organiser, disabled_ms in rows:
         roles = [role for role, has in zip(ROLES, (is_auditor, is_organiser), strict=True) if has]

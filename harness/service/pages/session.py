@@ -73,8 +73,9 @@ def require_same_site(request: Request) -> None:
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     own = {request.headers.get("host", ""), urlsplit(instance_of(request).settings.url).netloc}
-    is_own = site in (None, "same-origin", "none") and (origin is None or urlsplit(origin).netloc in own)
-    if not is_own or (site is None and origin is None):
+    # A browser says where a request is from in the first, and with no-referrer nothing in the second.
+    is_own = site == "same-origin" if site is not None else origin is not None and urlsplit(origin).netloc in own
+    if not is_own:
         raise HTTPException(403, "this form was not sent from a page of this service")
 
 

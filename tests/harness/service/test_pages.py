@@ -150,6 +150,18 @@ def test_forms_of_other_sites_are_refused(small: World, headers: dict[str, str])
     assert small.state(submission) == "received"
 
 
+@pytest.mark.parametrize(
+    "headers", [{"sec-fetch-site": "same-origin", "origin": "null"}, {"origin": "http://testserver"}]
+)
+def test_forms_of_own_pages_are_taken(small: World, headers: dict[str, str]) -> None:
+    """As browsers send them from pages without a referrer, and as those do that say only the origin."""
+    submission = small.submit(small.alice)
+
+    browser(small, small.alice).post(f"/submissions/{submission}/withdraw", data={"x": ""}, headers=headers)
+
+    assert small.state(submission) == "withdrawn"
+
+
 def test_a_session_ends(small: World) -> None:
     """By signing out, with time, and with the person."""
     client = browser(small, small.alice)
