@@ -61,7 +61,6 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--round", metavar="NAME", help="service: the round (default: the only one that is open)")
     parser.add_argument("--supersedes", metavar="ID", help="service: an own submission that this one improves")
-    parser.add_argument("--campaign", metavar="ID", help="service: of the tickets that the runs were made with")
     parser.add_argument(
         "--submitter", metavar="NAME", help="must be the one in the system description (default: that one)"
     )
@@ -97,7 +96,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
             is_dry=arguments.dry_run,
             sign=arguments.sign,
             weights_at=arguments.weights_at,
-            options=sending.Options(arguments.round, arguments.supersedes, arguments.campaign),
+            options=sending.Options(arguments.round, arguments.supersedes),
         ),
         utc_today(),
     )
@@ -122,7 +121,7 @@ def run(request: Request, today: date) -> ExitStatus:
     if is_address(request.to):
         return _send(request, result, claim, ruleset, today)
     if any(asdict(request.options).values()):
-        raise UsageError(f"{printable(request.to)}: --round, --supersedes and --campaign are for a service's address")
+        raise UsageError(f"{printable(request.to)}: --round and --supersedes are for a service's address")
     with pack.packed(request.tree, result, claim) as staging:
         if request.sign is not None:
             signature.sign(staging / paths.result / MANIFEST_NAME, request.sign)

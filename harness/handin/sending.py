@@ -25,11 +25,10 @@ _CONFLICT = 409
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """round: None: the only one that is open. supersedes: the id of an own submission. campaign: of its tickets."""
+    """round: None: the only one that is open. supersedes: the id of an own submission."""
 
     round: str | None = None
     supersedes: str | None = None
-    campaign: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

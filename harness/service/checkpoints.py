@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from harness.base import ssh_signature
 from harness.errors import InputError, UsageError, printable
@@ -112,9 +112,3 @@ def faults(connection: Connection, instance: Instance) -> Iterator[str]:
         refusal = ssh_signature.refusal(found.text.encode(), signature, NAMESPACE, signer, "board")
         if refusal is not None and not refusal.is_inconclusive:
             yield f"{place}: is not signed with the key of this service"
-
-
-def keep(connection: Connection, signed: SignedCheckpoint, at_ms: int) -> None:
-    """Store a checkpoint from elsewhere, such as one beside a backup."""
-    size, digest = signed.checkpoint.size, signed.checkpoint.root.hex()
-    connection.execute(insert(_checkpoint).values(size=size, root=digest, note=signed.note, at_ms=at_ms))

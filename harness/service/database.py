@@ -7,10 +7,9 @@ write while another writes; one that begins as a write waits its turn.
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
@@ -21,7 +20,6 @@ BUSY_S = 15.0  # that a writer waits for the one before, in SQLite
 POOL_SIZE = 20
 _WRITES = "tta_writes"
 _LOCK_KEY = 0x747461  # "tta": of PostgreSQL's advisory locks, for what one process does at a time
-T = TypeVar("T")
 
 
 class Database:
@@ -61,19 +59,12 @@ class Database:
         with self._reader.connect() as connection:
             yield connection
 
-    def retried(self, work: Callable[[], T], attempts: int = 3) -> T:
-        """Return what `work` does in a transaction of its own, tried again if the connection was lost meanwhile.
-
-        `work` must be such that it may be done twice: whether a commit that was not answered took place is unknown.
-        """
-        for attempt in range(attempts):
-            try:
-                return work()
-            except DBAPIError as error:
-                if not error.connection_invalidated or attempt == attempts - 1:
-                    raise
-                time.sleep(0.1 * 4**attempt)
-        raise AssertionError("the last attempt returns or raises")
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A connection to read much from: every statement sees what was committed when the first one began."""
+        level = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        with self._engine.connect() as connection:
+            yield connection.execution_options(**level)
 
     @contextlib.contextmanager
     def locked(self, what: int = 0) -> Iterator[None]:

@@ -53,7 +53,6 @@ class Instance:
         self.database = Database(address or sqlite_url(folder / "board.sqlite"))
         self.blobs = BlobStore(folder / "blobs")
         self.uploads = folder / "uploads"
-        self.public = folder / "public"
 
     def new_id(self) -> str:
         return new_id(self.now_ms())

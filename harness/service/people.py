@@ -15,7 +15,7 @@ from harness.service import schema
 from harness.service.events import News, append
 from harness.submission.layout import NAME_PATTERN
 
-SCOPES = ("read", "submit", "witness", "review", "admin")
+SCOPES = ("read", "submit", "review", "admin")
 HOUR_MS = 3_600_000
 _person, _organisation, _token, _session = schema.person, schema.organisation, schema.token, schema.session
 
@@ -217,12 +217,6 @@ def by_session(connection: Connection, secret: str, now_ms: int) -> Actor | None
 def by_subject(connection: Connection, subject: str) -> Actor | None:
     """Return whom a proxy or an identity provider calls so; None if nobody, or a disabled person."""
     row = _actor_row(connection, _person.c.id, _person.c.subject == subject, _person.c.id)
-    return None if row is None else _actor(row[1:], SCOPES)
-
-
-def by_id(connection: Connection, person: str) -> Actor | None:
-    """Return a person, by id, with every scope; None if there is none, or a disabled one."""
-    row = _actor_row(connection, _person.c.id, _person.c.id == person, _person.c.id)
     return None if row is None else _actor(row[1:], SCOPES)
 
 

@@ -108,7 +108,6 @@ def row_values(
         "samples": score.get("samples"),
         "joules": score.get("energy_j"),
         "usd": None if score.get("usd") is None else float(score["usd"]),
-        "witness_class": 0,
         "document": canonical_json(judgement.row),
     }
 

@@ -179,7 +179,6 @@ submission = Table(
     Column("seq", Integer, nullable=False),  # how often its state has changed
     _to("supersedes", "submission", is_optional=True),
     _to("superseded_by", "submission", is_optional=True),
-    Column("campaign", String(32), ForeignKey("campaign.id")),
     Column("verdict", String(32)),  # the one that counts: of `verdict`, which refers to this table
     _text("idempotency_key", is_optional=True),
     _ms("created_ms"),
@@ -241,7 +240,6 @@ board_row = Table(
     Column("samples", Float),
     Column("joules", Float),
     Column("usd", Float),
-    Column("witness_class", Integer, nullable=False),  # 0 to 3
     Column("document", Text, nullable=False),
     Index(None, "submission"),
     Index(
@@ -422,99 +420,4 @@ turn = Table(
     metadata,
     Column("owner", String(64), primary_key=True),
     Column("last", BigInteger, nullable=False),
-)
-
-hook = Table(
-    "hook",
-    metadata,
-    _id(),
-    _to("organisation", "organisation"),
-    _to("person", "person"),
-    _text("url", length=1000),
-    _text("secret", length=100),  # both sides sign with it, so it cannot be kept as a digest
-    _text("kinds", length=1000),
-    _ms("created_ms"),
-    _ms("disabled_ms", is_optional=True),
-    _text("why_disabled", is_optional=True, length=500),
-)
-
-outbox = Table(
-    "outbox",
-    metadata,
-    _id(),
-    _to("hook", "hook"),
-    Column("event_seq", BigInteger, ForeignKey("event.seq"), nullable=False),
-    Column("attempts", Integer, nullable=False),
-    _ms("next_ms", is_optional=True),  # None: delivered, or given up
-    _ms("delivered_ms", is_optional=True),
-    _text("last_status", is_optional=True, length=300),
-    UniqueConstraint("hook", "event_seq"),
-    Index(None, "next_ms"),
-)
-
-# Witnessed runs.
-
-campaign = Table(
-    "campaign",
-    metadata,
-    _id(),
-    _to("organisation", "organisation"),
-    _to("person", "person"),
-    _to("round", "round"),
-    _text("benchmark"),
-    _text("division"),
-    _digest("ruleset_digest"),
-    _digest("system_sha256"),
-    _digest("code_sha256"),
-    _digest("config_sha256"),
-    _digest("identity"),  # of the five above: results of one identity are pooled
-    Column("num_runs", Integer, nullable=False),
-    Column("parallel", Integer, nullable=False),  # how many tickets may be open at once
-    Column("is_sealed", Boolean, nullable=False),  # its tickets were fetched in advance, for a place without a network
-    _digest("secret"),  # hexadecimal; revealed when the campaign is over
-    _digest("commitment"),
-    _text("state", length=20),  # open, closed, expired
-    _ms("opened_ms"),
-    _ms("expires_ms"),
-    _ms("closed_ms", is_optional=True),
-    Index(None, "organisation", "opened_ms"),
-    Index(None, "identity"),
-)
-
-ticket = Table(
-    "ticket",
-    metadata,
-    _id(),
-    _to("campaign", "campaign"),
-    Column("k", Integer, nullable=False),  # from 1, without a gap
-    _digest("server_nonce"),
-    _digest("client_nonce"),
-    _count("seed"),
-    _digest("host_digest"),
-    _text("harness_version"),
-    _ms("issued_ms"),
-    _ms("start_by_ms"),
-    _ms("end_by_ms"),
-    _text("state", length=20),  # issued, started, finished, missed, aborted, lost, expired, voided
-    _ms("started_ms", is_optional=True),
-    _ms("heard_ms", is_optional=True),
-    _ms("ended_ms", is_optional=True),
-    _text("reason", is_optional=True, length=500),
-    _digest("log_sha256", is_optional=True),
-    Column("num_receipts", Integer, nullable=False),
-    Column("event_seq", BigInteger, nullable=False),
-    UniqueConstraint("campaign", "k"),
-    Index(None, "state", "heard_ms"),
-)
-
-receipt = Table(
-    "receipt",
-    metadata,
-    _to("ticket", "ticket", is_key=True),
-    Column("n", Integer, primary_key=True, autoincrement=False),  # from 0; a gap is filled later
-    Column("seq", BigInteger, nullable=False),  # of the log's line
-    _digest("head"),
-    _ms("received_ns"),
-    Column("event_seq", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
 )

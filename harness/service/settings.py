@@ -44,30 +44,17 @@ class Proxy:
 
 
 @dataclass(frozen=True)
-class Oidc:
-    """An identity provider. secret_file: has the client's secret."""
-
-    issuer: str = ""
-    client_id: str = ""
-    secret_file: str = ""
-
-
-@dataclass(frozen=True)
 class Settings:
     """origin: the name of the log, which every checkpoint has. url: where people and machines reach the service.
 
-    rulesets: that rounds may have. hook_hosts: to which webhooks may be sent. needs_signature: a submission must have a
-    valid signature.
+    rulesets: that rounds may have.
     """
 
     origin: str
     url: str = "http://127.0.0.1:8765/"
     database: str = ""
     rulesets: list[str] = field(default_factory=lambda: ["v1"])
-    hook_hosts: list[str] = field(default_factory=list)
-    needs_signature: bool = False
     proxy: Proxy = field(default_factory=Proxy)
-    oidc: Oidc = field(default_factory=Oidc)
     limits: Limits = field(default_factory=Limits)
 
 

@@ -51,7 +51,6 @@ class Submission:
     seq: int
     supersedes: str | None
     superseded_by: str | None
-    campaign: str | None
     verdict: str | None
     created_ms: int
     received_ms: int | None

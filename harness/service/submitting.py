@@ -52,7 +52,6 @@ class Announcement:
     files: tuple[ListedFile, ...]
     round: str | None = None
     supersedes: str | None = None
-    campaign: str | None = None
     idempotency_key: str | None = None
 
 
@@ -173,7 +172,7 @@ def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
                 id=submission, round=found, organisation=actor.organisation, person=actor.person,
                 benchmark=places.benchmark, division="", category="", system=places.system, accelerator="",
                 manifest_sha256=manifest, num_files=len(what.files), num_bytes=num_bytes, state=State.DRAFT, seq=0,
-                supersedes=what.supersedes, campaign=what.campaign, idempotency_key=what.idempotency_key,
+                supersedes=what.supersedes,  idempotency_key=what.idempotency_key,
                 created_ms=now_ms, changed_ms=now_ms,
             )
         )  # fmt: skip
@@ -243,18 +242,13 @@ def _round_of(connection: Connection, name: str | None, now_ms: int) -> str:
 
 
 def _require_own(connection: Connection, actor: Actor, what: Announcement) -> None:
-    """Refuse to supersede another team's result, or to name another team's campaign."""
+    """Refuse to supersede another team's result."""
     if what.supersedes is not None:
         old = submissions.find(connection, what.supersedes, actor)
         if old.organisation != actor.organisation:
             raise ForbiddenError(f"submission {old.id} is another team's; you can supersede your own")
         if old.superseded_by is not None:
             raise ConflictError(f"submission {old.id} was superseded by {old.superseded_by}; name that one")
-    if what.campaign is not None:
-        campaign = schema.campaign
-        owner = select(campaign.c.organisation).where(campaign.c.id == what.campaign)
-        if connection.execute(owner).scalar() != actor.organisation:
-            raise UsageError(f"there is no campaign {printable(what.campaign)!r} of {actor.organisation_name}")
 
 
 def _missing(connection: Connection, actor: Actor, files: Sequence[ListedFile]) -> tuple[ListedFile, ...]:

@@ -116,17 +116,11 @@ def _rank(instance: Instance, lease: Lease, beat: Beat) -> None:
             jobs.add(connection, new_id(now_ms), jobs.RANK, key.subject, "", now_ms, now_ms + RANK_DELAY_MS)
 
 
-def _nothing_yet(instance: Instance, lease: Lease, beat: Beat) -> None:
-    pass
-
-
 # What each kind of job does. A handler may end its job itself, in its own last transaction.
 HANDLERS: dict[str, Callable[[Instance, Lease, Beat], None]] = {
     jobs.CHECK: check,
     jobs.TICK: _tick,
     jobs.RANK: _rank,
-    jobs.EXPORT: _nothing_yet,
-    jobs.DELIVER: _nothing_yet,
 }
 # What follows when the last attempt at a job has failed.
 GIVEN_UP: dict[str, Callable[[Instance, Lease, str], None]] = {jobs.CHECK: _check_given_up}

@@ -26,17 +26,6 @@ def tile_path(level: int, number: int, width: int = WIDTH) -> str:
     return f"tile/{level}/{'/'.join(groups)}{'' if width == WIDTH else f'.p/{width}'}"
 
 
-def tiles_of(size: int) -> list[tuple[int, int, int]]:
-    """Return level, number and width of every tile of a tree of `size` leaves, the partial ones included."""
-    found, level = [], 0
-    while size >> (HEIGHT * level):
-        count = size >> (HEIGHT * level)
-        found += [(level, number, WIDTH) for number in range(count // WIDTH)]
-        found += [(level, count // WIDTH, count % WIDTH)] if count % WIDTH else []
-        level += 1
-    return found
-
-
 def tile_width(level: int, number: int, size: int) -> int:
     """Return how many hashes a tile has in a tree of `size` leaves; 0 if there is no such tile."""
     return max(0, min(WIDTH, (size >> (HEIGHT * level)) - number * WIDTH))

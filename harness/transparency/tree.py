@@ -26,17 +26,6 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\1" + left + right).digest()
 
 
-def nodes_over(leaves: Sequence[bytes]) -> Node:
-    """Return the nodes of a small tree, from the hashes of its leaves."""
-
-    def node(level: int, number: int) -> bytes:
-        if level == 0:
-            return leaves[number]
-        return node_hash(node(level - 1, 2 * number), node(level - 1, 2 * number + 1))
-
-    return node
-
-
 def root(node: Node, size: int) -> bytes:
     """Return the root of the tree of the first `size` leaves."""
     return _range(node, 0, size) if size else EMPTY_ROOT

@@ -106,9 +106,7 @@ def _listed(instance: Instance) -> str:
 def add_token(parser: Parser) -> None:
     """Add the arguments of `tta board token`."""
     parser.add_argument("person", metavar="PERSON", help="whose token it will be")
-    parser.add_argument(
-        "--scopes", default="read,submit,witness,review", metavar="NAMES", help="(default: %(default)s)"
-    )
+    parser.add_argument("--scopes", default="read,submit,review", metavar="NAMES", help="(default: %(default)s)")
     parser.add_argument("--days", type=float, metavar="N", help="after which it expires (default: never)")
     parser.add_argument("--label", default="made by the organiser", metavar="TEXT", help="what it is for")
     add_data(parser)

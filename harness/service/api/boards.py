@@ -142,7 +142,6 @@ def _record(row: Any) -> dict[str, Any]:
         "accelerator": row["accelerator"],
         "num_accelerators": row["num_accelerators"],
         "ranks": None if row["first"] is None else [row["first"], row["last"]],
-        "witness_class": row["witness_class"],
         "score": document["score"],
     }
 

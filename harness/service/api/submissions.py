@@ -42,7 +42,6 @@ class AnnouncementModel(BaseModel):
     files: list[FileModel] = Field(min_length=1, max_length=10_000)
     round: str | None = Field(None, max_length=100)
     supersedes: str | None = Field(None, max_length=32)
-    campaign: str | None = Field(None, max_length=32)
 
 
 @router.post("/submissions", status_code=201)
@@ -55,7 +54,7 @@ def announce(
 ) -> dict[str, Any]:
     """Announce a submission; the answer says which files the service lacks. 200: it was announced before."""
     files = tuple(ListedFile(item.path, item.sha256, item.bytes) for item in body.files)
-    what = Announcement(files, body.round, body.supersedes, body.campaign, idempotency_key)
+    what = Announcement(files, body.round, body.supersedes, idempotency_key)
     found = submitting.announce(instance, actor, what)
     response.status_code = 201 if found.is_new else 200
     missing = [{"path": item.path, "sha256": item.sha256, "bytes": item.num_bytes} for item in found.missing]
@@ -252,5 +251,4 @@ def record(found: Submission) -> dict[str, Any]:
         "published_ms": found.published_ms,
         "supersedes": found.supersedes,
         "superseded_by": found.superseded_by,
-        "campaign": found.campaign,
     }

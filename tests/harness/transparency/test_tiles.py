@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.transparency import tiles, tree
+from tests.harness.transparency.test_tree import nodes_over
 
 LEAVES = [tree.leaf_hash(str(number).encode()) for number in range(700)]
-WHOLE = tree.nodes_over(LEAVES)
+WHOLE = nodes_over(LEAVES)
 
 
 def fetch(level: int, number: int, width: int) -> bytes:
@@ -38,13 +39,10 @@ def test_roots_and_proofs_from_tiles_are_those_of_the_tree(size: int) -> None:
         assert tree.inclusion_proof(node, index, size) == tree.inclusion_proof(WHOLE, index, size)
 
 
-def test_the_tiles_of_a_tree_are_those_that_have_a_hash() -> None:
-    """Full ones, and the last of each level with its width."""
-    assert tiles.tiles_of(0) == []
-    assert tiles.tiles_of(256) == [(0, 0, 256), (1, 0, 1)]
-    assert tiles.tiles_of(700) == [(0, 0, 256), (0, 1, 256), (0, 2, 188), (1, 0, 2)]
-    assert tiles.tile_width(0, 2, 700) == 188
-    assert tiles.tile_width(0, 3, 700) == 0
+def test_the_last_tile_of_a_level_is_narrower() -> None:
+    """Down to nothing beyond it."""
+    assert [tiles.tile_width(0, number, 700) for number in range(4)] == [256, 256, 188, 0]
+    assert [tiles.tile_width(1, number, 700) for number in range(2)] == [2, 0]
 
 
 def test_the_root_of_a_full_tile_is_a_node_one_level_up() -> None:
