@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,12 +17,12 @@ from typing import Any
 from harness import __version__
 from harness.board import leaderboard
 from harness.board.export import row_document
-from harness.board.index import board_of_one, relative_finding, without_root
+from harness.board.index import Board, board_of_one, relative_finding, without_root
 from harness.board.leaderboard import Leaderboard, Row
-from harness.board.pages.render import result_body
+from harness.board.pages.render import Renderer, renderer_of, result_body
 from harness.checker import engine, registry
 from harness.errors import InputError, OutputError
-from harness.findings import Finding
+from harness.findings import Finding, Rule
 from harness.log.events import canonical_json
 from harness.ruleset.model import RuleSet
 from harness.service.instance import Instance
@@ -94,7 +94,9 @@ def judge(
         findings = ({**fault, "message": without_root(str(error), tree)},)
         cpu_s = time.process_time() - started_s
         return Judgement(ruleset.version, ruleset.digest, __version__, False, 1, 0, findings, None, [], "", cpu_s)
-    found = [relative_finding(item, tree) for item in engine.judge(result, ruleset, registry.checks().values(), today)]
+    found = [
+        relative_finding(item, tree) for item in engine.judge(result, ruleset, prepared(ruleset)[0].values(), today)
+    ]
     counted = result
     if division and result.claim is not None and result.claim.division != division:
         counted = replace(result, claim=replace(result.claim, division=division))
@@ -104,7 +106,8 @@ def judge(
     document: dict[str, Any] = json.loads(canonical_json(row_document(row)).replace(root, ""))
     page = ""
     if counted.benchmark in ruleset.benchmarks:
-        page = result_body(board_of_one(counted, row, name, tree, ruleset, registry.checks(), partial(_rank, ruleset)))
+        checks, render = prepared(ruleset)
+        page = result_body(board_of_one(counted, row, name, tree, ruleset, checks, partial(_rank, ruleset)), render)
     return Judgement(
         ruleset=ruleset.version,
         ruleset_digest=ruleset.digest,
@@ -118,6 +121,22 @@ def judge(
         page=page,
         cpu_s=time.process_time() - started_s,
     )
+
+
+_prepared: dict[str, tuple[Mapping[str, Rule], Renderer]] = {}  # by the ruleset's digest
+
+
+def prepared(ruleset: RuleSet) -> tuple[Mapping[str, Rule], Renderer]:
+    """Return the checks and the templates for a ruleset, read and compiled once: before children are forked."""
+    if ruleset.digest not in _prepared:
+        checks = registry.checks()
+        empty = Board(ruleset, checks, ruleset.prices, Leaderboard(ruleset.version, ruleset.digest, ()), {}, ())
+        render = renderer_of(empty, compared=False)
+        render.environment.get_template("result_body.html")
+        render.environment.get_template("macros.html")
+        render.environment.get_template("power.html")
+        _prepared[ruleset.digest] = checks, render
+    return _prepared[ruleset.digest]
 
 
 def _rank(ruleset: RuleSet, rows: Sequence[Row]) -> Leaderboard:

@@ -34,7 +34,7 @@ from harness.service import (
 from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.jobs import Lease
-from harness.service.judging import Judgement, judge, laid_out
+from harness.service.judging import Judgement, judge, laid_out, prepared
 from harness.service.ranking import TableKey
 from harness.service.states import State
 from harness.service.submitting import files_of
@@ -60,6 +60,7 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
             connection.execute(schema.round.select().where(schema.round.c.id == submission.round)).one().ruleset
         )
     ruleset, limits, now_ms = instance.ruleset(ruleset_name), instance.settings.limits, instance.now_ms()
+    prepared(ruleset)
     with laid_out(instance, files, lease.id) as tree:
         answer = confined.run(
             lambda: asdict(judge(tree, files, ruleset, now_ms, submission.division, submission.id)),

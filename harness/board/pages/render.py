@@ -60,10 +60,12 @@ def renderer_of(board: Board, **names: Any) -> Renderer:
     )
 
 
-def result_body(board: Board) -> str:
-    """What the page of a result has below its navigation, for a board that has this result alone."""
+def result_body(board: Board, render: Renderer) -> str:
+    """What the page of a result has below its navigation, for a board that has this result alone.
+
+    render: of any board of the same rules, so that templates are compiled once.
+    """
     [table], [entry] = board.leaderboard.tables, board.entries.values()
-    render = renderer_of(board, compared=False)
     return _result_page(render, board, entry, _aspects(board, table), "result_body.html")[1].decode()
 
 
@@ -350,6 +352,7 @@ def _result_page(
         ],
         folder_of_logs=next((item.target.rpartition("/")[0] for item in entry.downloads), entry.folder),
         ruleset_argument=shlex.quote(board.ruleset.version),
+        board=board,
     )
 
 

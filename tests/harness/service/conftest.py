@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 import rules
+from harness.service.database import Database
+from harness.service.migrating import migrate
 from tests import postgres
 from tests.harness.service.world import World, world
 from tests.rules_folder import write_ruleset
@@ -22,14 +25,24 @@ def cluster() -> Iterator[postgres.Cluster]:
         yield found
 
 
+@pytest.fixture(scope="session")
+def migrated(cluster: postgres.Cluster) -> str:
+    """The name of a database with the tables, to copy."""
+    url = cluster.database()
+    database = Database(url)
+    migrate(database)
+    database.close()
+    return str(make_url(url).database)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """The address of an empty database; None for SQLite, which is a file in the service's folder."""
+    """The address of a database without rows; None for SQLite, which is a file in the service's folder."""
     if request.param == "sqlite":
         yield None
         return
     cluster: postgres.Cluster = request.getfixturevalue("cluster")
-    url = cluster.database()
+    url = cluster.database(request.getfixturevalue("migrated"))
     yield url
     cluster.drop(url)
 
