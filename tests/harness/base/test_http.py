@@ -123,20 +123,26 @@ def test_a_closed_port_and_a_cut_connection_are_one_sentence() -> None:
 def test_an_answer_that_is_no_object_or_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is untrusted input."""
     for body, why in ((b"[1]", "not a JSON object"), (b"{", "not JSON")):
-        with answering(lambda request, body=body: reply(request, 200, body)) as client:  # type: ignore[misc]
-            with pytest.raises(InputError, match=why):
-                client.get("x")
-    monkeypatch.setattr(http, "MAX_ANSWER_BYTES", 10)
-    with answering(lambda request: reply(request, 200, b"x" * 11)) as client:
-        with pytest.raises(InputError, match="more than 10 bytes"):
+        with (
+            answering(lambda request, body=body: reply(request, 200, body)) as client,  # type: ignore[misc]
+            pytest.raises(InputError, match=why),
+        ):
             client.get("x")
+    monkeypatch.setattr(http, "MAX_ANSWER_BYTES", 10)
+    with (
+        answering(lambda request: reply(request, 200, b"x" * 11)) as client,
+        pytest.raises(InputError, match="more than 10 bytes"),
+    ):
+        client.get("x")
 
 
 def test_no_redirect_is_followed() -> None:
     """A token must not be carried elsewhere."""
-    with answering(lambda request: reply(request, 302, b"", location="http://127.0.0.1:9/")) as client:
-        with pytest.raises(RefusedError, match="302"):
-            client.get("x")
+    with (
+        answering(lambda request: reply(request, 302, b"", location="http://127.0.0.1:9/")) as client,
+        pytest.raises(RefusedError, match="302"),
+    ):
+        client.get("x")
 
 
 @pytest.mark.parametrize("root", ["ftp://x/", "http:///", "http://x", "x"])

@@ -77,9 +77,11 @@ def test_a_file_that_becomes_shorter_and_a_server_that_lies_are_said(tmp_path: P
 
 def test_a_receipt_with_another_key_is_refused() -> None:
     """And one without a readable signature."""
-    with answering(lambda request: reply(request, 200, b'{"public_key": "ssh-ed25519 AAAA"}')) as client:
-        with pytest.raises(InputError, match="no readable signature"):
-            receipt.verified(client, RECEIPT.record())
+    with (
+        answering(lambda request: reply(request, 200, b'{"public_key": "ssh-ed25519 AAAA"}')) as client,
+        pytest.raises(InputError, match="no readable signature"),
+    ):
+        receipt.verified(client, RECEIPT.record())
 
 
 def test_tokens_are_kept_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
