@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import uvicorn
@@ -17,6 +19,7 @@ from harness.service.migrating import require_newest
 from harness.service.web import application
 
 _END_S = 30.0  # that the worker may take for the job that it has
+_LOOK_S, _MAX_PAUSE_S = 1.0, 60.0
 
 
 def serve(folder: Path, host: str, port: int, *, has_worker: bool, database: str | None = None) -> None:
@@ -32,7 +35,7 @@ def serve(folder: Path, host: str, port: int, *, has_worker: bool, database: str
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:
         raise OutputError(f"{host}:{port}: cannot listen: {error}") from None
-    worker = _start_worker(folder) if has_worker else None
+    worker = _Supervisor(folder) if has_worker else None
     try:
         with listener:
             address = listener.getsockname()
@@ -49,15 +52,50 @@ def serve(folder: Path, host: str, port: int, *, has_worker: bool, database: str
             uvicorn.Server(config).run(sockets=[listener])
     finally:
         if worker is not None:
-            worker.terminate()
-            try:
-                worker.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+            worker.end()
         instance.close()
 
 
-def _start_worker(folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "harness.cli", "board", "worker", "--data", str(folder)]
-    return subprocess.Popen(command, env=python_environment(), preexec_fn=die_with_parent)
+class _Supervisor:
+    """Keeps a worker going: one that ends by itself is started again, each time after a longer pause."""
+
+    def __init__(self, folder: Path) -> None:
+        self._command = [sys.executable, "-m", "harness.cli", "board", "worker", "--data", str(folder)]
+        self._is_ending = threading.Event()
+        self._process = self._started()
+        self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
+        self._thread.start()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, env=python_environment(), preexec_fn=_follow_parent)
+
+    def _watch(self) -> None:
+        num_ends = 0
+        while not self._is_ending.wait(_LOOK_S):
+            status = self._process.poll()
+            if status is None:
+                continue
+            num_ends += 1
+            pause_s = min(_MAX_PAUSE_S, 2.0**num_ends)
+            print(f"tta: the worker ended with status {status}; another starts in {pause_s:.0f} s", file=sys.stderr)
+            if self._is_ending.wait(pause_s):
+                return
+            self._process = self._started()
+        # By this thread, which may be the worker's parent to the kernel: with its end the worker would be killed.
+        self._process.terminate()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def end(self) -> None:
+        """End the worker, after the job that it has."""
+        self._is_ending.set()
+        self._thread.join()
+
+
+def _follow_parent() -> None:
+    """Between fork and exec: end with the server, and do as one is told although the server ignores a signal."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

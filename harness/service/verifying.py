@@ -17,7 +17,7 @@ def faults(instance: Instance, *, with_files: bool = True) -> Iterator[str]:
     Raises:
         OutputError: a result cannot be laid out.
     """
-    with instance.database.read() as connection:
+    with instance.database.snapshot() as connection:  # of one moment: the service may go on meanwhile
         yield from events.faults(connection)
         yield from checkpoints.faults(connection, instance)
         yield from _of_states(connection)

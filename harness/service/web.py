@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -34,6 +35,8 @@ _STATUS: tuple[tuple[type[TtaError], int], ...] = (
 )
 
 _KNOWN = frozenset(http.HTTPStatus)
+MAX_BODY_BYTES = 4 << 20  # a list of 2,000 files has less than a megabyte
+_STREAMED = re.compile(r"/api/v1/(submissions/[^/]+/files|uploads/[^/]+)")
 _HEADERS = (
     (b"content-security-policy", f"{CONTENT_POLICY}; frame-ancestors 'none'".encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -64,8 +67,36 @@ def application(instance: Instance) -> FastAPI:
         app.include_router(router.router, prefix="/api/v1")
     for pages in (exports.own, public.router, acting.router):
         app.include_router(pages)
+    app.add_middleware(BoundedBodies)
     app.add_middleware(SecurityHeaders)
     return app
+
+
+class BoundedBodies:
+    """Refuses a body of more than `MAX_BODY_BYTES`, also one without an end, on every route that does not stream it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _STREAMED.fullmatch(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        said = dict(scope["headers"]).get(b"content-length", b"0")
+        if not said.isdigit() or int(said) > MAX_BODY_BYTES:
+            await problem(413, f"a body has at most {MAX_BODY_BYTES:,} bytes here")(scope, receive, send)
+            return
+        num_bytes = 0
+
+        async def bounded() -> Message:
+            nonlocal num_bytes
+            message = await receive()
+            num_bytes += len(message.get("body", b""))
+            if num_bytes > MAX_BODY_BYTES:
+                raise HTTPException(413, f"a body has at most {MAX_BODY_BYTES:,} bytes here")
+            return message
+
+        await self._app(scope, bounded, send)
 
 
 class SecurityHeaders:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -240,3 +241,19 @@ def test_what_others_wrote_is_shown_as_text(small_reviewed: World) -> None:
 
     for path in (f"/submissions/{submission}", f"/results/{submission}.html", "/search?q=" + evil, "/submissions"):
         assert evil not in client.get(path).text
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_a_body_without_an_end_is_refused(small: World, is_announced: bool) -> None:
+    """Before it is in the memory, whether its length is said or not."""
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b"x" * (1 << 20)
+
+    headers = {"content-type": "application/json"}
+    content: Any = b"x" * (5 << 20) if is_announced else pieces()
+
+    answer = small.alice.post("/submissions", content=content, headers=headers)
+
+    assert answer.status_code in (400, 413)

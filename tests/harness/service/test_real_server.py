@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.harness.service.server import reference_result, serving
@@ -41,3 +42,16 @@ def test_wrong_tokens_and_addresses_are_one_sentence(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert why in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    """What is submitted afterwards is checked all the same."""
+    result = reference_result(tmp_path)
+    with serving(tmp_path, "--no-review") as server:
+        [worker] = psutil.Process(server.process.pid).children()
+        worker.kill()
+        sent = server.tta("submit", str(result), "--to", server.address)
+        status = server.tta("status", str(result), "--watch", "--format", "json")
+
+    assert sent.returncode == 0, sent.stderr
+    assert json.loads(status.stdout)["state"] == "published"
