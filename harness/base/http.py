@@ -118,15 +118,15 @@ class HttpClient:
         Raises:
             UnreachableError: nobody answered. RefusedError: with another status than 2xx.
         """
-        attempts = 1 + (self.retries if retries is None else retries)
-        for attempt in range(attempts):
+        num_left, pause_s = self.retries if retries is None else retries, 0.5
+        while True:
             try:
                 return self._once(method, path, body() if callable(body) else body, headers or {})
             except UnreachableError:
-                if attempt == attempts - 1:
+                if num_left == 0:
                     raise
-                self.sleep(min(8.0, 0.5 * 2**attempt))
-        raise AssertionError("the last attempt returns or raises")
+                self.sleep(pause_s)
+                num_left, pause_s = num_left - 1, min(8.0, 2 * pause_s)
 
     def _once(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer:
         url = self.root + path

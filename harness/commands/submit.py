@@ -55,6 +55,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("result", type=as_path, metavar="RESULT", help="a folder that `tta run` wrote")
     parser.add_argument(
         "--to",
+        type=_as_target,
         required=True,
         metavar="URL|TREE",
         help="the address of a leaderboard's service, or a shared folder or git checkout",
@@ -82,6 +83,11 @@ def add_arguments(parser: Parser) -> None:
         help="an SSH key to sign the manifest with; a public one is looked up in the SSH agent",
     )
     parser.add_argument("--dry-run", action="store_true", help="do everything except place it")
+
+
+def _as_target(text: str) -> str:
+    """The address of a service, or the path of a tree."""
+    return text if is_address(text) else str(as_path(text))
 
 
 def call(arguments: argparse.Namespace) -> ExitStatus:

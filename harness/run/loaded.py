@@ -47,7 +47,9 @@ def loaded_files() -> list[str]:
     """Return the absolute paths behind this process's modules and executable mappings, sorted."""
     found = set()
     for module in list(sys.modules.values()):
-        if isinstance(module, types.ModuleType):
+        if issubclass(
+            type(module), types.ModuleType
+        ):  # what only says that it is one, as cffi's libraries, has no dict
             # Not by `module.__file__`: a lazy module would be imported by that.
             path = types.ModuleType.__getattribute__(module, "__dict__").get("__file__")
             if isinstance(path, str):

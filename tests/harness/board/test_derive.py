@@ -19,9 +19,9 @@ from harness.board.derive import numbers as derive_numbers
 from harness.board.derive.formulas import FORMULAS, formula_of, kind_of
 from harness.board.derive.numbers import Derived, Subject, derive, numbers
 from harness.board.export import board_json, row_document
-from harness.commands import board as board_command
 from harness.commands import derive as command
 from harness.commands import score, summary
+from harness.commands.board import tree as board_command
 from harness.errors import ExitStatus
 from harness.findings import Finding, Severity
 from harness.log import run_log

@@ -19,8 +19,8 @@ from harness.board.leaderboard import Row
 from harness.board.reproductions import Links, Tally, links, notes, tally
 from harness.board.site import write_site
 from harness.board.text import leaderboard_text
-from harness.commands import board as board_command
 from harness.commands import derive
+from harness.commands.board import tree as board_command
 from harness.errors import ExitStatus
 from harness.scoring.repetition import Repeatable
 from tests.harness.board.reproduced import ABSENT, digest_of, reproduce, reproduced_tree

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands import board as command
+from harness.commands.board import tree as command
 from harness.errors import ExitStatus, MissingDependencyError, OutputError, SubmissionError
 from tests.harness.board.test_index import board_of, submit
 

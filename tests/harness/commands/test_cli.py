@@ -201,7 +201,7 @@ BAD: list[tuple[list[str], str]] = [
     (["reference", "image_classification", "--system", "s.json", "--only", "x"], "no reference_recipes with jobs"),
     (["board", "build", "."], "--out SITE"),
     (["board", "build", "nowhere", "--out", "site"], "nowhere"),
-    (["board", "serve", ".", "--port", "x"], "invalid int value"),
+    (["board", "serve", ".", "--port", "x"], "'x' is not a port"),
     (["target", "nowhere"], "nowhere"),
     (["sync", "nowhere"], "nowhere"),
     (["doctor", "--format", "yaml"], "unknown --format 'yaml'"),
