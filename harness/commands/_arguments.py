@@ -155,6 +155,11 @@ def as_port(text: str) -> int:
     return int(text)
 
 
+def as_listening_port(text: str) -> int:
+    """A port to listen on; 0: any that is free."""
+    return 0 if text == "0" else as_port(text)
+
+
 def as_index(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 6:
         raise argparse.ArgumentTypeError(f"{printable(text)!r} is not a whole number from 0 to 999999")

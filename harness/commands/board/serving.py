@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from harness.commands._arguments import Parser, add_ruleset, as_path, as_port
+from harness.commands._arguments import Parser, add_ruleset, as_listening_port, as_path
 from harness.commands.board import tree
 from harness.errors import ExitStatus, MissingDependencyError, UsageError
 
@@ -31,7 +31,9 @@ def add_data(parser: Parser) -> None:
 
 def _add_address(parser: Parser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=as_port, default=8765, help="the port (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=as_listening_port, default=8765, help="the port; 0: any that is free (default: %(default)s)"
+    )
 
 
 def add_serve(parser: Parser) -> None:

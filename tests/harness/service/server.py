@@ -62,7 +62,7 @@ def serving(folder: Path, *options: str, organisation: str = "reference") -> Ite
 
 
 def start(data: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "harness.cli", "board", "serve", "--data", str(data), "--port", str(free_port())]
+    command = [sys.executable, "-m", "harness.cli", "board", "serve", "--data", str(data), "--port", "0"]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -73,13 +73,6 @@ def address_of(process: subprocess.Popen[str]) -> str:
     ready, _, _ = select.select([process.stdout], [], [], deadline_s - time.monotonic())
     assert ready, "the service did not start"
     return process.stdout.readline().strip()
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def reference_result(folder: Path, benchmark: str = "recommendation_mini") -> Path:
