@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from fastapi.testclient import TestClient
 
 from harness.base.files import sha256_of
@@ -47,13 +47,13 @@ class Member:
     name: str
     organisation: str
     token: str
-    client: httpx.Client
+    client: httpx2.Client
     tree: Path
 
-    def get(self, path: str, **options: Any) -> httpx.Response:
+    def get(self, path: str, **options: Any) -> httpx2.Response:
         return self.client.get(f"/api/v1{path}", **options)
 
-    def post(self, path: str, **options: Any) -> httpx.Response:
+    def post(self, path: str, **options: Any) -> httpx2.Response:
         return self.client.post(f"/api/v1{path}", **options)
 
 
