@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -136,7 +137,8 @@ def _by_processes(paths: Sequence[Path], judge: Judge[T], jobs: int) -> Iterator
         for path in paths:
             if len(waiting) >= jobs * _IN_FLIGHT:
                 yield waiting.popleft().result()
-            waiting.append(pool.submit(_judged, path))
+            with _signals_held():  # the first starts all processes
+                waiting.append(pool.submit(_judged, path))
         while waiting:
             yield waiting.popleft().result()
     except BaseException:
@@ -148,14 +150,26 @@ def _by_processes(paths: Sequence[Path], judge: Judge[T], jobs: int) -> Iterator
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+_SIGNALS = {signal.SIGINT, signal.SIGTERM}
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold back what would reach a process that has just started, before it has said what to do then."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _judge: list[Judge[Any]] = []  # of this process, once it is one of the pool
 
 
 def _start(name: str, detector: Detector | None, today: date, summary: Summary[Any], complete: Complete | None) -> None:
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to all processes by the terminal; the first ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     gc.disable()
     _judge[:] = [Judge(Rulesets(name, detector), today, summary, complete)]
 

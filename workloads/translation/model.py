@@ -7,6 +7,7 @@ from __future__ import annotations
 
 # ruff: noqa: N803, N806, N815 (dimension letters)
 import dataclasses
+import inspect
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 # Import the modules directly: `from transformers import ...` first scans the whole library.
 from transformers.models.marian.configuration_marian import MarianConfig
-from transformers.models.marian.modeling_marian import MarianModel
+from transformers.models.marian.modeling_marian import MarianDecoder, MarianModel
 
 from workloads.translation.full_recipe import FullRecipe
 from workloads.translation.recipe import Recipe
@@ -27,6 +28,9 @@ SHAPES: dict[str, dict[str, int]] = {
     "standard": {"d_model": 256, "layers": 3, "heads": 8, "ffn_dim": 512},
     "full": {"d_model": 1024, "layers": 6, "heads": 16, "ffn_dim": 4096},  # Transformer-big
 }
+
+# transformers 5.24 renamed the argument.
+_CACHE = "cache" if "cache" in inspect.signature(MarianDecoder.forward).parameters else "past_key_values"
 
 
 def build_model(suite: str, num_pieces: int, max_length: int, recipe: Recipe | FullRecipe) -> nn.Module:
@@ -145,8 +149,8 @@ class Translator(nn.Module):
             attention_mask=torch.ones(1, 1, 1, past + 1, dtype=torch.bool, device=pieces_N.device),
             encoder_hidden_states=state.memory_NSD,
             encoder_attention_mask=state.mask_N11S,
-            past_key_values=state.cache,
             use_cache=True,
+            **{_CACHE: state.cache},
         ).last_hidden_state
         return self._logits(hidden_N1D[:, 0])
 
