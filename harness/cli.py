@@ -56,6 +56,9 @@ VERBS = {
     ),
     "login": Verb("harness.commands.login", "Keep the token by which a leaderboard's service knows you."),
     "status": Verb("harness.commands.status", "Say what became of a submission: its state, findings and history."),
+    "witness": Verb(
+        "harness.commands.witness", "Show and close campaigns of witnessed runs; verify receipts and a witness's log."
+    ),
     "board": Verb(
         "harness.commands.board.verb",
         "Build the leaderboard's pages from a tree of submissions, or serve them; run the leaderboard as a service.",

@@ -38,7 +38,7 @@ COLUMNS = (
     "measured_energy_high_j", "usd", "usd_low", "usd_high", "usd_rank_first", "usd_rank_last", "measured_usd",
     "measured_usd_low", "measured_usd_high", "usd_why_not", "price", "prices_digest", "usd_billed", "usd_as_bought",
     "usd_electricity", "runs", "runs_reached", "reproduced_by", "not_reproduced_by",
-    "inconclusive_by", "own_reproductions", "digest", "repeats", "why_not", "place",
+    "inconclusive_by", "own_reproductions", "digest", "repeats", "witness", "why_not", "place",
 )  # fmt: skip
 
 
@@ -113,6 +113,7 @@ def _row(standing: _Standing, board: Board) -> dict[str, Any]:
         "signed_by": row.signer,
         "code": row.code.record(),
         "reimplementation": row.reimplementation,
+        "witness": row.witness,
         "place": entry.place,
         "page": entry.page,
         "valid": row.is_ranked,

@@ -27,7 +27,7 @@ from harness.scoring.cost import Bill
 from harness.scoring.repetition import Repeatable, repeatable
 from harness.scoring.score import Score, no_score
 from harness.scoring.score import score as score_runs
-from harness.submission import signature
+from harness.submission import receipts, signature
 from harness.submission.result import Result
 
 Rate = Decimal | PriceBooks | PriceBook | Callable[[Mapping[str, Any]], Decimal | None] | None
@@ -49,6 +49,7 @@ class Row:
     code: whether the code that ran is that of a release.
     repeatable: what it is compared by with a row that repeats it. links: such rows, and those that it repeats itself.
     reimplementation: that the runs used one, and over how many steps it was equivalent; None if they used none.
+    witness: the class W0, W1 or W2 that the receipts say; see `harness.submission.receipts.witness_class`.
     signer: who validly signed the manifest, by the ruleset's list; None without such a signature.
     """
 
@@ -70,6 +71,7 @@ class Row:
     repeatable: Repeatable | None = None
     links: Links = Links()  # noqa: RUF009  (frozen)
     reimplementation: str | None = None
+    witness: str = "W0"
 
     @property
     def is_ranked(self) -> bool:
@@ -124,6 +126,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         code=code_verdict(result, ruleset.releases),
         repeatable=repeatable(result, score.runs, ruleset.benchmarks.get(result.benchmark or "")),
         reimplementation=reimplementation_words(result.runs),
+        witness=receipts.witness_class(result),
     )
 
 
@@ -139,7 +142,8 @@ def _score(result: Result, ruleset: RuleSet, usd_per_hour: Rate) -> Score:
         why_not = f"{fault}; it must be one of {', '.join(ruleset.divisions)}"
         return no_score(rules.name, division or "unknown", why_not=why_not)
     usd = _usd_per_hour(result, usd_per_hour)
-    score = score_runs(result.runs, rules, ruleset.timing, division, usd, ruleset.energy, result.num_nodes)
+    unfinished = receipts.num_unfinished(result)
+    score = score_runs(result.runs, rules, ruleset.timing, division, usd, ruleset.energy, result.num_nodes, unfinished)
     return _with_missing_devices(score, result)
 
 

@@ -12,6 +12,7 @@ from harness.board.reproductions import tally
 from harness.energy.score import ScoreEnergy
 from harness.errors import printable
 from harness.scoring.cost import Bill
+from harness.submission.receipts import WITNESS_WORDS
 
 _HEADER = (
     "rank", "submitter", "system", "score", "95 % interval", "measured", "95 % interval", "samples", "energy", "cost",
@@ -121,6 +122,8 @@ def _notes(row: Row) -> list[str]:
     score, notes = row.score, [] if row.signer is None else [f"signed by {row.signer}"]
     if row.reimplementation is not None:
         notes.append(row.reimplementation)
+    if row.witness in WITNESS_WORDS:
+        notes.append(f"{WITNESS_WORDS[row.witness]} ({row.witness})")
     if row.num_errors:
         plural = "error" if row.num_errors == 1 else "errors"
         notes.append(f"not valid: {row.num_errors} {plural}; `tta check` shows them")

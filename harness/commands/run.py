@@ -73,6 +73,12 @@ def add_arguments(parser: Parser) -> None:
         "--full-curve", action="store_true", help="run on to max_samples, past the target: for reference runs"
     )
     parser.add_argument(
+        "--witness",
+        metavar="URL",
+        help="a leaderboard's service that draws the seeds with you, counts every start, and receives the heads of the "
+        "logs while they are written (see `tta login`)",
+    )
+    parser.add_argument(
         "--keep-weights",
         action="store_true",
         help="keep the weights of the last evaluation, once the clock has stopped; anyone can then evaluate them again",
@@ -109,6 +115,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         equivalent=arguments.equivalent,
         checkpoint_min=arguments.checkpoint_every,
         keeps_weights=arguments.keep_weights,
+        witness=arguments.witness,
     )
     return run_all(request) if arguments.all else make_runs(request)
 

@@ -26,6 +26,7 @@ from harness.submission.claim import Claim
 from harness.submission.layout import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME
 from harness.submission.result import Result, read_result, results_below
 from harness.submission.weights import are_apart, place_fault
+from harness.witness.campaign import complete, is_complete
 
 CATEGORIES = ("available", "preview", "research")
 
@@ -152,6 +153,9 @@ def run(request: Request, today: date) -> ExitStatus:
 def _send(request: Request, result: Result, claim: Claim, ruleset: RuleSet, today: date) -> ExitStatus:
     """Check the result and send it to a service, which checks it again."""
     client = account.client_for(request.to)
+    if not is_complete(result) and not request.is_dry:
+        complete(client, result)
+        result = read_result(request.result)
     with (
         tempfile.TemporaryDirectory(prefix="tta-submission-") as name,
         pack.packed(Path(name), result, claim) as staging,

@@ -13,23 +13,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import ExitStatus, UsageError, printable
+from harness.handin.account import client_for
 from harness.launch import network, nodes, preflight
 from harness.launch.scheduled import is_warned, launch_here
 from harness.log import keys
+from harness.log.events import digest_of
 from harness.log.run_log import RunLog
+from harness.log.ticket import config_digest
 from harness.metering import session
 from harness.metering.session import Metering, MeterRequest
 from harness.ruleset import catalog, load
+from harness.ruleset.model import BenchmarkRules
 from harness.run import isolation, result_folder
 from harness.run.benchmark import Request, isolate, places, read_module, run_once, shared_plan
 from harness.run.plan import Outcome, Plan, View
 from harness.run.progress import open_view
 from harness.run.resumption import Resumption
 from harness.submission.layout import CODE_NAME
+from harness.witness.campaign import PATIENCE_S, Campaign, Identity
 
 if TYPE_CHECKING:
+    from harness.base.companion import Companion
     from harness.launch.cluster import Cluster
-    from harness.tracking.mirror import Mirror
 
 _MIRROR_PATIENCE_S = 60.0
 
@@ -87,7 +92,10 @@ def make_runs(request: Request, on_run: Callable[[], None] | None = None) -> Exi
         view = open_view(request.is_quiet, num_runs, usd_per_hour)
         if cluster is not None:
             cluster.isolate(request.isolation, places(request, template, folder), form, request.devices)
-        outcomes = _runs(request, template, folder, missing, before.interrupted, view, meters, form, cluster, on_run)
+        witnessed = _witnessed(request, template, rules, folder, num_runs) if missing else None
+        outcomes = _runs(
+            request, template, folder, missing, before.interrupted, view, meters, form, cluster, on_run, witnessed
+        )
     is_success = [_is_success(log, request.full_curve) for log in before.runs.values()]
     is_success += [outcome.reason == "full_curve" if request.full_curve else outcome.is_reached for outcome in outcomes]
     reached = sum(outcome.is_reached for outcome in outcomes)
@@ -145,15 +153,17 @@ def _runs(
     form: isolation.Isolation,
     cluster: Cluster | None,
     on_run: Callable[[], None] | None,
+    witnessed: Campaign | None,
 ) -> list[Outcome]:
     """Make the missing runs. missing: the attempt that each run is. interrupted: those among them that go on.
 
-    cluster: the nodes, if there are several.
+    cluster: the nodes, if there are several. witnessed: the campaign, if somebody witnesses the runs.
     """
     if missing:
         meters.baseline(folder)
     # The mirror's import of mlflow takes seconds; torch is imported meanwhile.
     mirror = _start_mirror(folder, request.mlflow) if request.is_mirrored else None
+    stream = None if witnessed is None else witnessed.follow()
     outcomes: list[Outcome] = []
     try:
         for index, attempt in missing.items():
@@ -162,7 +172,8 @@ def _runs(
                 break
             plan = replace(template, attempt=attempt)
             resumption = interrupted.get(index)
-            outcomes.append(run_once(request, plan, folder, index, view, meters, form, cluster, resumption))
+            ticket = None if witnessed is None or resumption is not None else witnessed.draw(index)
+            outcomes.append(run_once(request, plan, folder, index, view, meters, form, cluster, resumption, ticket))
             if on_run is not None:
                 on_run()
             if outcomes[-1].run_s is None:
@@ -171,12 +182,40 @@ def _runs(
                 warn(f"no further run: {lost}; --resume makes those that are missing")
                 break
     finally:
+        if stream is not None and not stream.finish(PATIENCE_S):
+            say(request, "the witness has not received every head that was due")
         if mirror is not None and not mirror.finish(_MIRROR_PATIENCE_S):
             say(request, f"the MLflow mirror is incomplete; complete it with: tta sync {folder}")
     return outcomes
 
 
-def _start_mirror(folder: Path, tracking_uri: str | None) -> Mirror:
+def _witnessed(request: Request, template: Plan, rules: BenchmarkRules, folder: Path, num_runs: int) -> Campaign | None:
+    """Return the campaign for the runs, opened with the first of them; None if nobody witnesses them.
+
+    Raises:
+        UsageError: the runs cannot be witnessed. InputError: nobody answers, or the service refuses.
+    """
+    if request.witness is None:
+        return None
+    for option, is_given in (("--seed", request.seed is not None), ("--full-curve", request.full_curve)):
+        if is_given:
+            raise UsageError(f"--witness: leave {option} out; the seeds are drawn with the witness, and runs count")
+    required = rules.required_runs(template.division)
+    if num_runs != required:
+        raise UsageError(f"--witness: the rules of {rules.name} ask for {required} runs, not {num_runs}")
+    system = dict(template.system)
+    identity = Identity(
+        rules.name,
+        template.division,
+        digest_of(system),
+        str(template.identity.code_event["digest"]),
+        config_digest(template.config),
+        required,
+    )
+    return Campaign(client_for(request.witness), identity, folder)
+
+
+def _start_mirror(folder: Path, tracking_uri: str | None) -> Companion:
     from harness.tracking.mirror import start_mirror
 
     return start_mirror(folder, tracking_uri)

@@ -36,6 +36,7 @@ TTA_FORMAT = "tta_format"  # {"version": 2, "harness": "0.1.0", "run_id": "<hex>
 TTA_REPRODUCES = (
     "tta_reproduces"  # {"digest": "<sha256>"}: the result, by the digest of its logs, that this run repeats
 )
+TTA_TICKET = "tta_ticket"  # the ticket of a witnessed run, and what its seed is made of: see `harness.log.ticket`
 TTA_SEEDS = "tta_seeds"  # {"fixed": {source: seed}, "varied": {source: seed}}: see `harness.log.seeds`
 ATTEMPT_FIELD = "attempt"  # a field of TTA_FORMAT: 1, or which attempt at this run it is
 TTA_LAUNCH = "tta_launch"  # the launcher or job, the facts of each node; of several, also address and port of rank 0
@@ -96,6 +97,7 @@ HEADER_KEYS = (
 )
 REPRODUCTION_KEYS = (TTA_REPRODUCES,)  # in the header of a run that `tta reproduce` made
 VARIANCE_KEYS = (TTA_SEEDS,)  # in the header of a run that `tta variance` made
+WITNESS_KEYS = (TTA_TICKET,)  # in the header of a witnessed run
 # Before the opening: of a closed run with a reimplementation, and where the rules ask for the first steps.
 REPLAY_KEYS = (TTA_EQUIVALENT, TTA_REPLAY)
 OPENING_KEYS = (

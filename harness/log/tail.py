@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import LogError
-from harness.log.events import TOKEN, Event
+from harness.log.events import TOKEN, Event, line_digest
 from harness.log.parse import parse_line
 from harness.log.run_log import MAX_LINE_BYTES
 
@@ -28,6 +28,12 @@ class Tail:
         self._size = 0
         self._num_lines = 0
         self._is_skipping = False  # inside an overlong line
+        self._last = b""  # the text of the event that was yielded last
+
+    @property
+    def head(self) -> str:
+        """The digest of the event that was yielded last, as the next line has it in `prev`."""
+        return line_digest(self._last[: self._last.rfind(b"}") + 1].decode("utf-8", "replace"))
 
     def events(self) -> Iterator[Event]:
         """Yield the events in the new lines; none if the file does not exist yet.
@@ -68,6 +74,8 @@ class Tail:
         if is_rest or start < 0 or len(line) > MAX_LINE_BYTES:
             return
         try:
-            yield parse_line(line[start:].rstrip(b"\r"), self._num_lines)
+            event = parse_line(line[start:].rstrip(b"\r"), self._num_lines)
         except ValueError:
             return
+        self._last = line[start:]
+        yield event

@@ -16,6 +16,7 @@ from harness.base.values import int_of_digits
 from harness.errors import DataError, Interrupted, SubmissionError, UsageError, printable, unknown_name
 from harness.log.numerics import PRECISIONS
 from harness.log.seeds import ORDER
+from harness.log.ticket import Ticket
 from harness.log.writer import LogWriter
 from harness.metering.session import Metering, MeterRequest, NotMetered
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -63,7 +64,7 @@ class Request:
 
     reproduces: the digest of the logs of the result that is made again. screened_samples: end each run after so many
     samples, for a comparison of curves: no result. variation: the seeds, in place of `seed`, of runs of `tta variance`.
-    keeps_weights: those of the last evaluation.
+    keeps_weights: those of the last evaluation. witness: the address of the service that witnesses the runs.
     """
 
     workload: str
@@ -96,6 +97,7 @@ class Request:
     screened_samples: int | None = None
     variation: Variation | None = None
     keeps_weights: bool = False
+    witness: str | None = None
 
 
 def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:
@@ -271,10 +273,12 @@ def run_once(
     isolation: Isolation,
     nodes: Nodes | None = None,
     resumption: Resumption | None = None,
+    ticket: Ticket | None = None,
 ) -> Outcome:
     """Execute run number `index` of a plan: the log goes to `folder`, the output of the worker below it.
 
     nodes: where the workers are, if not on this node alone.
+    ticket: of a witness, which gives the seed.
     resumption: go on with that run instead of beginning one. Its energy is not measured: no meter has seen all of it.
 
     Raises:
@@ -287,6 +291,8 @@ def run_once(
         raise UsageError(f"{folder}: the code or the packages have changed since the first run; choose another --out")
     seed = secrets.randbits(31) if request.seed is None else request.seed + index
     plan = replace(template, index=index, seed=seed, run_id=secrets.token_hex(16))
+    if ticket is not None:
+        plan = replace(plan, seed=ticket.seed, ticket=ticket)
     if request.variation is not None:
         seeds = request.variation.of_run(index)
         plan = replace(plan, seed=seeds[ORDER], seeds=seeds)

@@ -15,6 +15,7 @@ from harness.errors import WorkerError
 from harness.log import keys
 from harness.log.events import digest_of
 from harness.log.seeds import NOISE, WEIGHTS, Seeds
+from harness.log.ticket import Ticket
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.run.identity import Identity
 from harness.run.isolation import Isolation
@@ -37,6 +38,7 @@ class Plan:
     attempt: which attempt at this run it is; earlier ones have no end and are kept in `unfinished/`.
     job: what the log says of the scheduler's job, where the run has this node alone; None where it is in none.
     reproduces: the digest of the logs of the result that the run repeats; None if it repeats none.
+    ticket: of a witness, which gave the seed; None if nobody witnesses the run.
     seeds: by source of chance, in a run of `tta variance`; else None, and `seed` is that of all sources.
     """
 
@@ -67,6 +69,7 @@ class Plan:
     job: Mapping[str, Any] | None = None
     reproduces: str | None = None
     seeds: Seeds | None = None
+    ticket: Ticket | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -142,6 +145,8 @@ class Plan:
         yield keys.TTA_RULES, {**terms, **prices}, None
         if self.reproduces is not None:
             yield keys.TTA_REPRODUCES, {"digest": self.reproduces}, None
+        if self.ticket is not None:
+            yield keys.TTA_TICKET, self.ticket.record(), None
         if self.seeds is not None:
             yield keys.TTA_SEEDS, self.seeds.record(), None
         yield keys.TTA_CODE, self.identity.code_event, None

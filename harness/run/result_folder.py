@@ -24,6 +24,7 @@ from harness.submission.layout import (
     CODE_LIST,
     CODE_NAME,
     PACKAGES_LIST,
+    RECEIPTS_PATTERN,
     RESULT_PATTERN,
     SYSTEM_NAME,
     UNFINISHED,
@@ -38,6 +39,7 @@ _OF_ONE_RUN = {
     keys.TTA_CODE: {"commit", "is_clean"},  # the same files may have been committed since
     keys.TTA_CONFIG: {"seed", "weights_seed", "noise_seed", "module"},  # a module has a message of its own
     keys.TTA_SEEDS: {"varied"},
+    keys.TTA_TICKET: {"ticket", "number", "server_nonce", "client_nonce", "seed"},
 }
 _ABSENT = "absent"
 
@@ -147,9 +149,12 @@ def _contents(folder: Path, plan: Plan) -> Contents:
             aside.append(path)
         else:
             interrupted[index] = resumption
-    for path in folder.iterdir():  # the log of such a run may be without them, or they without a log
+    for path in list(folder.iterdir()):  # the log of such a run may be without them, or they without a log
         kept = PREDICTIONS_PATTERN.fullmatch(path.name)
         if kept is not None and int(kept[1]) not in done:
+            aside.append(path)
+        received = RECEIPTS_PATTERN.fullmatch(path.name)
+        if received is not None and int(received[1]) not in {*done, *interrupted}:
             aside.append(path)
     for power in (folder / POWER_FOLDER).glob("result_*"):  # the idle baseline stays
         if power.name not in {f"result_{index}" for index in done}:

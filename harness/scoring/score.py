@@ -136,10 +136,12 @@ def score(
     usd_per_hour: Decimal | None = None,
     limits: EnergyLimits | None = None,
     num_nodes: int | None = None,
+    num_unfinished: int = 0,
 ) -> Score:
     """The score of the result whose runs are `logs`; a log that cannot be interpreted prevents it, see `why_not`.
 
     logs: by number; of a reproduction that has more than the rules require, the first are scored.
+    num_unfinished: tickets of a witness without a finished run. Each is one more run, which missed.
     """
     runs, unreadable = [], []
     for log in logs:
@@ -152,7 +154,7 @@ def score(
     sizes = [log.value(keys.GLOBAL_BATCH_SIZE) for log in logs]
     batch_size = sizes[0] if sizes and is_whole(sizes[0]) and all(size == sizes[0] for size in sizes) else None
     num_scored = len(scored(logs, rules.required_runs(division)))
-    found = score_runs(runs[:num_scored], rules, division, batch_size, usd_per_hour, limits)
+    found = score_runs(runs[:num_scored], rules, division, batch_size, usd_per_hour, limits, num_unfinished)
     return replace(found, runs=tuple(runs), num_beyond=len(runs) - num_scored)
 
 
@@ -163,17 +165,25 @@ def score_runs(
     batch_size: int | None,
     usd_per_hour: Decimal | None = None,
     limits: EnergyLimits | None = None,
+    num_unfinished: int = 0,
 ) -> Score:
     """The score of the result that consists of `runs`; `why_not` says what prevents one.
 
-    There must be exactly as many as the division requires, and at most `rules.drop` may miss the target. batch_size:
-    the global batch size of all runs; None where they do not name one.
+    There must be exactly as many as the division requires, and at most `rules.drop` may miss the target, together with
+    the `num_unfinished` that have no log. batch_size: the global batch size of all runs; None where they do not name
+    one.
     """
     without = no_score(rules.name, division, tuple(runs))
     missed = [run for run in runs if run.seconds is None]
     required = rules.required_runs(division)
     if len(runs) != required:
         return replace(without, why_not=f"{_runs(len(runs))} found; the rules require {required}")
+    if num_unfinished and len(missed) + num_unfinished > rules.drop:
+        return replace(
+            without,
+            why_not=f"{_runs(num_unfinished)} had a ticket and no end, and {len(missed)} missed the target; at most "
+            f"{rules.drop} may",
+        )
     if len(missed) > rules.drop:
         return replace(
             without,
@@ -186,7 +196,7 @@ def score_runs(
     if rules.reference_convergence and batch_size is not None:
         samples = [run.crossing_samples for run in runs]
         verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
-    measured = _measured(without, verdict, rules.drop, usd_per_hour, limits)
+    measured = _measured(without, verdict, rules.drop, usd_per_hour, limits, num_unfinished)
     if division == "open" or verdict is None:
         return measured
     measured = replace(measured, convergence=verdict)
@@ -200,16 +210,25 @@ def _runs(number: int) -> str:
 
 
 def _measured(
-    without: Score, verdict: Verdict | None, drop: int, usd_per_hour: Decimal | None, limits: EnergyLimits | None
+    without: Score,
+    verdict: Verdict | None,
+    drop: int,
+    usd_per_hour: Decimal | None,
+    limits: EnergyLimits | None,
+    num_unfinished: int,
 ) -> Score:
-    """The measured time of the runs of `without`, of which at most `drop` missed the target, as their score."""
-    runs = without.runs
+    """The measured time of the runs of `without`, of which at most `drop` missed the target, as their score.
+
+    Those without an end are the slowest.
+    """
+    runs, without_end = without.runs, [math.inf] * num_unfinished
+    num_kept = len(runs) + num_unfinished - drop  # a slice that ends there has none of the slowest
     order = sorted(range(len(runs)), key=lambda i: _order(runs[i]))
-    averaged = [runs[i] for i in order[drop : len(order) - drop]]
-    dropped = order[:drop] + order[len(order) - drop :]
+    averaged = [runs[i] for i in order[drop:num_kept]]
+    dropped = order[:drop] + order[num_kept:]
     left_out = [runs[i].energy for i in dropped if runs[i].seconds is not None]
-    seconds = trimmed_mean([_time(run) for run in runs], drop)
-    times, paces = [_time(run) for run in runs], [run.pace_s for run in runs]
+    times, paces = [*map(_time, runs), *without_end], [run.pace_s for run in runs]
+    seconds = trimmed_mean(times, drop)
     errors = olympic_errors(
         times, paces, [run.crossing_samples for run in runs], verdict, drop, without.division == "open"
     )
@@ -223,7 +242,7 @@ def _measured(
         errors=errors,
         measured_seconds=seconds,
         measured_interval=interval,
-        samples=trimmed_mean([math.inf if run.samples is None else run.samples for run in runs], drop),
+        samples=trimmed_mean([*(math.inf if run.samples is None else run.samples for run in runs), *without_end], drop),
         energy=energy,
         usd=usd,
         measured_usd=usd,

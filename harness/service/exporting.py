@@ -20,7 +20,7 @@ from harness.service.states import PUBLIC, WORDS, State
 RESULT_COLUMNS = (
     "benchmark", "division", "ruleset", "ruleset_digest", "rank_first", "rank_last", "organisation", "system",
     "category", "accelerator", "num_accelerators", "state", "seconds", "low", "high", "measured_seconds", "samples",
-    "joules", "usd", "published_ms", "submission",
+    "joules", "usd", "witness", "published_ms", "submission",
 )  # fmt: skip
 EVENT_COLUMNS = ("seq", "at_ms", "kind", "subject", "body", "prev", "salt")
 _RENAMED = {"rank_first": "first", "rank_last": "last", "organisation": "organisation_name"}

@@ -27,6 +27,8 @@ from harness.log.events import canonical_json
 from harness.ruleset.model import RuleSet
 from harness.service.instance import Instance
 from harness.service.submitting import ListedFile, places_of
+from harness.submission import receipts
+from harness.submission.layout import CAMPAIGN_NAME, RECEIPTS_PATTERN
 from harness.submission.result import read_result
 
 
@@ -77,10 +79,11 @@ def judge(
     at_ms: int,
     division: str | None = None,
     name: str = "result",
+    unknown: tuple[str, ...] = (),
 ) -> Judgement:
     """Judge and score the result in `tree`, as of the day of `at_ms`.
 
-    name: of its page.
+    name: of its page. unknown: places of receipts, relative to the tree, that are not in this service's log.
     division: in which it counts, where that is not the one that it claims: a closed result that was moved to open is
     checked by the rules that it was made under, and scored by those of the open division.
     """
@@ -88,7 +91,7 @@ def judge(
     today = datetime.fromtimestamp(at_ms / 1000, UTC).date()
     place = places_of(files).result
     try:
-        result = read_result(tree / place)
+        result = replace(read_result(tree / place), unknown_receipts=tuple(str(tree / item) for item in unknown))
     except InputError as error:
         fault = {"code": "", "name": "unreadable", "severity": "error", "path": place, "line": None, "waived": None}
         findings = ({**fault, "message": without_root(str(error), tree)},)
@@ -121,6 +124,21 @@ def judge(
         page=page,
         cpu_s=time.process_time() - started_s,
     )
+
+
+def has_receipts(files: Sequence[ListedFile]) -> bool:
+    """Whether a submission has receipts of a witness."""
+    names = (Path(item.path).name for item in files)
+    return any(name == CAMPAIGN_NAME or RECEIPTS_PATTERN.fullmatch(name) for name in names)
+
+
+def leaves_in(tree: Path, files: Sequence[ListedFile]) -> list[tuple[str, int, str]]:
+    """Return place, relative to the tree, number and leaf of every receipt in it; for a confined child, too."""
+    try:
+        found = receipts.leaves(read_result(tree / places_of(files).result))
+    except InputError:
+        return []  # which the check says
+    return [(without_root(place, tree), seq, leaf) for place, seq, leaf in found]
 
 
 _prepared: dict[str, tuple[Mapping[str, Rule], Renderer]] = {}  # by the ruleset's digest

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, select
 
 from harness import __version__
 from harness.log.events import canonical_json
-from harness.service import jobs, ranking, results, schema, submissions
+from harness.service import jobs, ranking, results, schema, submissions, witnessing
 from harness.service.instance import Instance
-from harness.service.judging import judge, laid_out
+from harness.service.judging import has_receipts, judge, laid_out, leaves_in
 from harness.service.states import State
 from harness.service.submitting import files_of
 
@@ -43,7 +43,9 @@ def _of_rows(instance: Instance, *, is_mended: bool) -> Iterator[str]:
             files = files_of(connection, submission)
             stored = connection.execute(_verdict.select().where(_verdict.c.id == verdict)).one()
         with laid_out(instance, files, verdict) as tree:
-            judgement = judge(tree, files, own[digest], stored.at_ms, stored.division, submission)
+            with instance.database.read() as connection:
+                unknown = witnessing.unknown(connection, leaves_in(tree, files) if has_receipts(files) else ())
+            judgement = judge(tree, files, own[digest], stored.at_ms, stored.division, submission, unknown)
         with instance.database.write() as connection:
             wanted = results.row_values(connection, instance, submission, verdict, judgement)
             found = connection.execute(_row.select().where(_row.c.verdict == verdict)).mappings().one_or_none()

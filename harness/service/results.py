@@ -108,6 +108,7 @@ def row_values(
         "samples": score.get("samples"),
         "joules": score.get("energy_j"),
         "usd": None if score.get("usd") is None else float(score["usd"]),
+        "witness": judgement.row["witness"],
         "document": canonical_json(judgement.row),
     }
 

@@ -240,6 +240,7 @@ board_row = Table(
     Column("samples", Float),
     Column("joules", Float),
     Column("usd", Float),
+    _text("witness", length=2),  # W0, W1 or W2: see `harness.submission.receipts.witness_class`
     Column("document", Text, nullable=False),
     Index(None, "submission"),
     Index(
@@ -421,3 +422,54 @@ turn = Table(
     Column("owner", String(64), primary_key=True),
     Column("last", BigInteger, nullable=False),
 )
+
+# Witnessed runs. What was received of a ticket are events about it.
+
+campaign = Table(
+    "campaign",
+    metadata,
+    _id(),
+    _to("round", "round"),
+    _to("organisation", "organisation"),
+    _to("person", "person"),
+    _text("benchmark"),
+    _text("division"),
+    _digest("system_sha256"),
+    _digest("code_sha256"),
+    _digest("config_sha256"),
+    Column("num_runs", Integer, nullable=False),
+    _digest("secret"),  # 32 bytes, published when it is closed
+    _ms("opened_ms"),
+    _ms("expires_ms"),
+    _ms("closed_ms", is_optional=True),
+    # What is tried in a round is tried once: a campaign goes on, another of the same does not replace it.
+    UniqueConstraint(
+        "round", "organisation", "benchmark", "division", "system_sha256", "code_sha256", "config_sha256",
+        name="uq_campaign_identity",
+    ),
+)  # fmt: skip
+
+ticket = Table(
+    "ticket",
+    metadata,
+    _id(),
+    _to("campaign", "campaign"),
+    Column("number", Integer, nullable=False),  # from 1
+    _digest("server_nonce"),
+    _digest("client_nonce"),
+    Column("seed", BigInteger, nullable=False),
+    _digest("host_sha256"),
+    _text("state", length=20),  # issued, started; then for good: finished, missed, aborted, lost, expired, void
+    _text("reason", is_optional=True, length=500),
+    Column("num_heads", Integer, nullable=False),  # the number of the last head
+    _ms("heard_ms"),  # when it was issued, or the last head came
+    _ms("issued_ms"),
+    _ms("start_by_ms"),
+    _ms("end_by_ms"),
+    _ms("ended_ms", is_optional=True),
+    _digest("log_sha256", is_optional=True),
+    UniqueConstraint("campaign", "number"),
+    UniqueConstraint("campaign", "client_nonce"),
+    Index("ix_ticket_open", "state", "start_by_ms", postgresql_where=text("ended_ms IS NULL"),
+          sqlite_where=text("ended_ms IS NULL")),
+)  # fmt: skip

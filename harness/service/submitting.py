@@ -164,7 +164,7 @@ def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
                 known = submissions.find(connection, known.id, actor)
             return Announced(known, _missing(connection, actor, what.files), is_new=False)
         _require_room(connection, instance, actor, num_bytes, now_ms)
-        found = _round_of(connection, what.round, now_ms)
+        found = round_named(connection, what.round, now_ms)
         _require_own(connection, actor, what)
         submission = instance.new_id()
         connection.execute(
@@ -226,7 +226,7 @@ def _require_room(connection: Connection, instance: Instance, actor: Actor, num_
         raise ForbiddenError(f"{recent:,} submissions of {actor.organisation_name} within an hour; wait a while")
 
 
-def _round_of(connection: Connection, name: str | None, now_ms: int) -> str:
+def round_named(connection: Connection, name: str | None, now_ms: int) -> str:
     """Return the id of the round of that name, which must be open; without a name, of the only one that is."""
     is_open = (_round.c.opens_ms <= now_ms) & or_(_round.c.closes_ms.is_(None), _round.c.closes_ms > now_ms)
     rows = connection.execute(select(_round.c.id, _round.c.name).where(is_open).order_by(_round.c.name)).all()

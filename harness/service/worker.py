@@ -7,8 +7,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from types import FrameType
 
 from sqlalchemy import update
@@ -30,14 +31,15 @@ from harness.service import (
     submissions,
     submitting,
     uploads,
+    witnessing,
 )
 from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.jobs import Lease
-from harness.service.judging import Judgement, judge, laid_out, prepared
+from harness.service.judging import Judgement, has_receipts, judge, laid_out, leaves_in, prepared
 from harness.service.ranking import TableKey
 from harness.service.states import State
-from harness.service.submitting import files_of
+from harness.service.submitting import ListedFile, files_of
 
 IDLE_S = 0.5
 SWEEP_S = 5.0
@@ -62,8 +64,9 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
     ruleset, limits, now_ms = instance.ruleset(ruleset_name), instance.settings.limits, instance.now_ms()
     prepared(ruleset)
     with laid_out(instance, files, lease.id) as tree:
+        unknown = _unknown_receipts(instance, tree, files, beat)
         answer = confined.run(
-            lambda: asdict(judge(tree, files, ruleset, now_ms, submission.division, submission.id)),
+            lambda: asdict(judge(tree, files, ruleset, now_ms, submission.division, submission.id, unknown)),
             limits.check_cpu_s,
             limits.check_memory_bytes,
             beat,
@@ -92,6 +95,16 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
         if found.is_public:
             jobs.add(connection, new_id(instance.now_ms()), jobs.RANK, found.id, "", instance.now_ms())
         events.append(connection, instance.now_ms(), events.News("submission.judged", found.id, body))
+
+
+def _unknown_receipts(instance: Instance, tree: Path, files: Sequence[ListedFile], beat: Beat) -> tuple[str, ...]:
+    """Return which receipts of a submission are not events of this log. They are read in a child, too."""
+    if not has_receipts(files):
+        return ()
+    limits = instance.settings.limits
+    found = confined.run(lambda: leaves_in(tree, files), limits.check_cpu_s, limits.check_memory_bytes, beat)
+    with instance.database.read() as connection:
+        return witnessing.unknown(connection, found)
 
 
 def _check_given_up(instance: Instance, lease: Lease, error: str) -> None:
@@ -166,6 +179,7 @@ def sweep(instance: Instance) -> None:
             GIVEN_UP[lease.kind](instance, lease, "the worker ended, or gave no sign of life, three times")
     uploads.expire(instance)
     submitting.expire_drafts(instance)
+    witnessing.expire(instance)
     with instance.database.write() as connection:
         people.end_expired(connection, instance.now_ms())
     checkpoints.newest(instance)

@@ -2,6 +2,7 @@
 
     <submitter>/systems/<system>.json
     <submitter>/results/<system>/<benchmark>/result_<k>.txt, predictions_<k>.npz, weights_<k>.safetensors,
+                                             receipts_<k>.jsonl, campaign.json,
                                              submission.yaml, MANIFEST.sha256, billing.yaml, scaling.json,
                                              power/result_<k>/node_<i>.txt,
                                              provenance/code.txt, provenance/packages.txt,
@@ -26,6 +27,7 @@ CLAIM_NAME = "submission.yaml"
 MANIFEST_NAME = "MANIFEST.sha256"
 SIGNATURE_NAME = f"{MANIFEST_NAME}.sig"
 BILLING_NAME = "billing.yaml"
+CAMPAIGN_NAME = "campaign.json"  # the end of the campaign of witnessed runs
 # The lists whose digests are in the logs: the files of the code, and the installed distributions.
 CODE_LIST, PACKAGES_LIST = "provenance/code.txt", "provenance/packages.txt"
 # In a result that was not submitted yet, next to the logs: the system description and the folder of the module.
@@ -37,6 +39,7 @@ OWN_FOLDERS = ("power", "provenance", CHECKPOINTS, UNFINISHED)  # of a result; t
 SCALING_NAME, PARAMETERS_NAME = "scaling.json", "package_checker_params"
 
 RESULT_PATTERN = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt")
+RECEIPTS_PATTERN = re.compile(r"receipts_(0|[1-9][0-9]{0,3})\.jsonl")  # of a witness, for the heads of that run's log
 UNFINISHED_PATTERN = re.compile(rf"{UNFINISHED}/result_(0|[1-9][0-9]{{0,3}})\.[0-9]{{1,20}}\.txt")
 LOG_PATTERN = re.compile(r"result_[^/\n]+\.txt")  # directly in the result's folder; a deeper file is not a log
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")  # of submitters, systems and benchmarks
@@ -46,6 +49,11 @@ MODULE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\.py")
 def result_name(benchmark: str, repeats: str | None, what: str = "again") -> str:
     """Return the name of a result's folder. repeats: the digest of the result that it repeats; None: of none."""
     return benchmark if repeats is None else f"{benchmark}-{what}-{repeats[:12]}"
+
+
+def receipts_name(log: str) -> str:
+    """Return the name of a run's receipts. log: the name of its log, without its ending."""
+    return f"receipts_{log.removeprefix('result_')}.jsonl"
 
 
 def is_result_place(folder: Path) -> bool:

@@ -21,11 +21,13 @@ from harness.submission.claim import Claim, FileEntry, manifest_text
 from harness.submission.layout import (
     BENCHMARKS,
     BILLING_NAME,
+    CAMPAIGN_NAME,
     CLAIM_NAME,
     CODE_LIST,
     MANIFEST_NAME,
     NAME_PATTERN,
     PACKAGES_LIST,
+    RECEIPTS_PATTERN,
     RESULTS,
     SYSTEMS,
     UNFINISHED_PATTERN,
@@ -125,7 +127,8 @@ def _fill(staging: Path, result: Result, claim: Claim) -> None:
 
 
 def _fill_others(folder: Path, result: Result, files: dict[str, FileEntry]) -> None:
-    """Copy the runs' predictions and weights, their power logs and the idle baseline's, and unfinished attempts.
+    """Copy the runs' predictions, weights and receipts, the end of their campaign, their power logs and the idle
+    baseline's, and unfinished attempts.
 
     Regular files only.
     """
@@ -133,9 +136,11 @@ def _fill_others(folder: Path, result: Result, files: dict[str, FileEntry]) -> N
     for name, entry in result.files.items():
         power = POWER_PATTERN.fullmatch(name)
         kept = PREDICTIONS_PATTERN.fullmatch(name) or WEIGHTS_PATTERN.fullmatch(name)
+        kept = kept or RECEIPTS_PATTERN.fullmatch(name)
         is_part = UNFINISHED_PATTERN.fullmatch(name) is not None
         is_part |= power is not None and (power[1] is None or power[1] in runs)
         is_part |= kept is not None and f"result_{kept[1]}" in runs
+        is_part |= name == CAMPAIGN_NAME
         if entry.kind != "file" or not is_part:
             continue
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

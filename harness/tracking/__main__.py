@@ -11,22 +11,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import select
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.base.companion import Orders
 from harness.errors import MissingDependencyError, OutputError, printable
 from harness.submission.layout import SYSTEM_NAME
 from harness.tracking.follower import Follower, logs_in
-from harness.tracking.mirror import DONE
 
 POLL_S = 0.5
 SEND_EVERY_S = 3.0  # one transaction for all news; each costs 10 to 50 ms and a disk write
 LONGEST_WAIT_S = 60.0
-ORPHAN_LIMIT_S = 20.0
-_MARGIN_S = 1.0  # to leave before being killed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,29 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MissingDependencyError as error:
         _say(str(error))
         return 1
-
-
-class Orders:
-    """Standard input, from the process of the run. limit_s: seconds that are left; None while the run goes on."""
-
-    def __init__(self, fd: int, parent_pid: int) -> None:
-        self.limit_s: float | None = None
-        self._fd = fd
-        self._parent_pid = parent_pid
-        self._received = b""
-
-    def wait(self, seconds: float) -> None:
-        """Wait up to `seconds` for an order; the end of the parent process is also one."""
-        ready, _, _ = select.select([self._fd], [], [], seconds)
-        if ready:
-            data = os.read(self._fd, 100)
-            self._received += data
-            if self._received.endswith(b"\n") and self._received.startswith(DONE):
-                self.limit_s = max(0.0, float(self._received.split()[1]) - _MARGIN_S)
-            elif not data:
-                self.limit_s = ORPHAN_LIMIT_S
-        elif os.getppid() != self._parent_pid:  # a fork of the parent may still have the other end of the pipe open
-            self.limit_s = ORPHAN_LIMIT_S
 
 
 class Sender:

@@ -59,6 +59,7 @@ class Box:
         self.runs: list[list[Step]] = []
         self.is_written = False
         self.recomputed: dict[str, Recomputed] = {}
+        self.unknown_receipts: tuple[str, ...] = ()
 
         def keep(index: int, steps: list[Step]) -> list[Step]:
             self.runs.append(steps)
@@ -121,6 +122,7 @@ class Box:
 
     def judge(self) -> list[Finding]:
         result = replace(submission_result.read_result(self.folder), recomputed=self.recomputed)
+        result = replace(result, unknown_receipts=self.unknown_receipts)
         return engine.judge(result, self.ruleset, registry.checks().values(), TODAY)
 
 

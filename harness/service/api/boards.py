@@ -141,6 +141,7 @@ def _record(row: Any) -> dict[str, Any]:
         "published_ms": row["published_ms"],
         "accelerator": row["accelerator"],
         "num_accelerators": row["num_accelerators"],
+        "witness": row["witness"],
         "ranks": None if row["first"] is None else [row["first"], row["last"]],
         "score": document["score"],
     }

@@ -35,6 +35,7 @@ _ONCE = frozenset(
         *keys.HEADER_KEYS,
         keys.TTA_CLOCK,
         *keys.REPRODUCTION_KEYS,
+        *keys.WITNESS_KEYS,
         *keys.VARIANCE_KEYS,
         *keys.REPLAY_KEYS,
         *keys.OPENING_KEYS,

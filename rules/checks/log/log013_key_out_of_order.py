@@ -35,7 +35,7 @@ from harness.scoring import timeline
 SCOPE = "log"
 _ORDER = (
     (keys.TTA_FORMAT,),
-    (*keys.HEADER_KEYS[1:], *keys.REPRODUCTION_KEYS, *keys.VARIANCE_KEYS),
+    (*keys.HEADER_KEYS[1:], *keys.REPRODUCTION_KEYS, *keys.VARIANCE_KEYS, *keys.WITNESS_KEYS),
     (keys.TTA_CLOCK,),
     (keys.TTA_LAUNCH,),
     *((name,) for name in (*keys.REPLAY_KEYS, *keys.OPENING_KEYS)),

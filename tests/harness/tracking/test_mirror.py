@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.base import companion
+from harness.base.companion import Companion, Orders
 from harness.errors import OutputError
-from harness.tracking import __main__
-from harness.tracking.__main__ import Orders, Sender
-from harness.tracking.mirror import Mirror, start_mirror, tracking_uri
+from harness.tracking.__main__ import Sender
+from harness.tracking.mirror import start_mirror, tracking_uri
 from tests import fabricate
 from tests.harness.tracking.test_store import WARNINGS, content
 from tests.killing import until
@@ -165,7 +166,7 @@ def test_a_mirror_never_takes_longer_than_its_limit(is_dead: bool) -> None:
         process.kill()
     begin = time.monotonic()
 
-    assert not Mirror(process).finish(30 if is_dead else 0.2)
+    assert not Companion(process).finish(30 if is_dead else 0.2)
     assert time.monotonic() - begin < 5
     assert process.returncode == -signal.SIGKILL
 
@@ -221,7 +222,7 @@ def test_orders_come_by_standard_input() -> None:
     os.close(reader)
 
     assert limits_s == [None, 59.0]
-    assert adopted.limit_s == orphan.limit_s == __main__.ORPHAN_LIMIT_S
+    assert adopted.limit_s == orphan.limit_s == companion.ORPHAN_LIMIT_S
 
 
 class DeadFollower:
