@@ -28,6 +28,7 @@ HOMES = {
     "rules": {"checker.registry", "ruleset.catalog"},
     "safetensors": {"run.weights"},
     "scipy": {"scoring.components", "scoring.target", "service.ranking"},
+    "pyarrow": {"service.exporting"},
     "pydantic": {"service.api"},
     "sqlalchemy": {"service", "tracking.store"},  # the last for MLflow's exceptions
     "starlette": {"board.service", "service"},

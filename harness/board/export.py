@@ -304,7 +304,7 @@ def _line(standing: _Standing, entry: Entry, table: Table) -> list[object]:
         len(score.runs), sum(run.seconds is not None for run in score.runs),
         *dataclasses.astuple(tally(row.links.reproductions)),
         *((None, None) if row.repeatable is None else (row.repeatable.digest, row.repeatable.repeats)),
-        score.why_not, entry.place,
+        row.witness, score.why_not, entry.place,
     ]  # fmt: skip
 
 

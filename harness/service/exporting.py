@@ -39,6 +39,28 @@ def results_csv(connection: Connection) -> Iterator[bytes]:
         yield _lines([[item[_RENAMED.get(name, name)] for name in RESULT_COLUMNS] for item in part])
 
 
+def results_parquet(connection: Connection) -> bytes:
+    """Return every ranked result as a Parquet file, with the columns of the CSV and their types."""
+    import pyarrow  # takes a third of a second, which the workers need not spend
+    from pyarrow import parquet
+
+    kinds = {name: pyarrow.string() for name in RESULT_COLUMNS}
+    kinds |= dict.fromkeys(
+        ("seconds", "low", "high", "measured_seconds", "samples", "joules", "usd"), pyarrow.float64()
+    )
+    kinds |= dict.fromkeys(("rank_first", "rank_last", "num_accelerators", "published_ms"), pyarrow.int64())
+    schema_ = pyarrow.schema(list(kinds.items()))
+    row = schema.board_row
+    order = (row.c.benchmark, row.c.division, row.c.ruleset_digest, row.c.seconds, row.c.verdict)
+    found = connection.execution_options(yield_per=_STEP).execute(results.ranked().order_by(*order)).mappings()
+    data = io.BytesIO()
+    with parquet.ParquetWriter(data, schema_) as writer:
+        for part in found.partitions(_STEP):
+            columns = {name: [item[_RENAMED.get(name, name)] for item in part] for name in RESULT_COLUMNS}
+            writer.write_table(pyarrow.table(columns, schema_))
+    return data.getvalue()
+
+
 def events_csv(connection: Connection) -> Iterator[bytes]:
     """Yield every public event as a line of CSV, with the salt that opens its leaf, after a line of names."""
     yield _lines([EVENT_COLUMNS])

@@ -47,13 +47,15 @@ class Proxy:
 class Settings:
     """origin: the name of the log, which every checkpoint has. url: where people and machines reach the service.
 
-    rulesets: that rounds may have.
+    rulesets: that rounds may have. export: the folder that `tta board export` writes whenever something is published;
+    empty: none.
     """
 
     origin: str
     url: str = "http://127.0.0.1:8765/"
     database: str = ""
     rulesets: list[str] = field(default_factory=lambda: ["v1"])
+    export: str = ""
     proxy: Proxy = field(default_factory=Proxy)
     limits: Limits = field(default_factory=Limits)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,12 +17,14 @@ from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 
 from harness.base.ids import ID_PATTERN, new_id
+from harness.base.processes import python_environment
 from harness.errors import TtaError, printable
 from harness.service import (
     checkpoints,
     confined,
     events,
     jobs,
+    outward,
     people,
     ranking,
     reindexing,
@@ -185,6 +188,29 @@ def sweep(instance: Instance) -> None:
     checkpoints.newest(instance)
 
 
+class Exporter:
+    """Has what is published written as files after each change, by a process of its own, one at a time."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._process: subprocess.Popen[bytes] | None = None
+        self._written: tuple[int, int] | None = None
+
+    def look(self) -> None:
+        """Start the process if something has changed and none is running; say when one has failed."""
+        target = self._instance.settings.export
+        if not target or (self._process is not None and self._process.poll() is None):
+            return
+        if self._process is not None and self._process.returncode:
+            print(f"tta: the export into {target} ended with status {self._process.returncode}", file=sys.stderr)
+        self._process, found = None, outward.mark(self._instance)
+        if found != self._written:
+            self._written = found
+            data = str(self._instance.folder)
+            command = [sys.executable, "-m", "harness.cli", "board", "export", target, "--data", data]
+            self._process = subprocess.Popen(command, env=python_environment(), stdout=subprocess.DEVNULL)
+
+
 class Worker:
     """A worker that goes on until it is told to end, and then ends its job first."""
 
@@ -201,13 +227,14 @@ class Worker:
         """Work. A database that cannot be reached is waited for."""
         signal.signal(signal.SIGTERM, self.end)
         signal.signal(signal.SIGINT, self.end)
-        swept_s = -SWEEP_S
+        swept_s, exporter = -SWEEP_S, Exporter(self.instance)
         reindexing.judge_again(self.instance)  # after the rules or `tta` have changed
         while not self._is_ending:
             try:
                 if time.monotonic() - swept_s > SWEEP_S:
                     swept_s = time.monotonic()
                     sweep(self.instance)
+                    exporter.look()
                 if not work(self.instance, self.name):
                     time.sleep(IDLE_S)
             except SQLAlchemyError as error:

@@ -1,4 +1,4 @@
-"""`tta board backup`, `restore`, `verify`, `reindex` and `import`: keeping a service, and moving into it."""
+"""`tta board backup`, `restore`, `verify`, `reindex`, `import` and `export`: keeping a service, and moving into it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from harness.commands._arguments import Parser, as_folder, as_path
+from harness.commands._arguments import Parser, as_folder, as_path, utc_today
 from harness.commands.board.serving import add_data, opened, require_libraries
+from harness.commands.board.tree import build
 from harness.errors import ExitStatus, printable
 
 
@@ -87,6 +88,28 @@ def call_import(arguments: argparse.Namespace) -> ExitStatus:
         received, refused = importing.import_tree(instance, arguments.tree, arguments.round, print)
     print(f"{received:,} received, {refused:,} refused", file=sys.stderr)
     return ExitStatus.FINDINGS if refused else ExitStatus.OK
+
+
+def add_export(parser: Parser) -> None:
+    """Add the arguments of `tta board export`."""
+    parser.add_argument(
+        "folder", type=as_path, metavar="FOLDER", help="for tree/, log/ and site/; of this command alone"
+    )
+    parser.add_argument(
+        "--ruleset", default="v1", metavar="NAME", help="the ruleset of the site (default: %(default)s)"
+    )
+    add_data(parser)
+
+
+def call_export(arguments: argparse.Namespace) -> ExitStatus:
+    with opened(arguments) as instance:
+        from harness.service import outward
+
+        count = outward.export(instance, arguments.folder)
+    if count:
+        return build(arguments.folder / outward.TREE, arguments.folder / outward.SITE, arguments.ruleset, utc_today())
+    print("nothing is published yet", file=sys.stderr)
+    return ExitStatus.OK
 
 
 def _shown(faults: Iterable[str]) -> ExitStatus:

@@ -29,6 +29,7 @@ ACTIONS = {
     "import": Action("keeping", "bring a tree of submissions into a service"),
     "verify": Action("keeping", "compare log, checkpoints, files, states and rows of a service with each other"),
     "reindex": Action("keeping", "make everything derived again, from the files and the rules"),
+    "export": Action("keeping", "write what is published as files: results, log with tiles, and the static site"),
     "backup": Action("keeping", "write a backup of a service, which may run meanwhile"),
     "restore": Action("keeping", "make a service of a backup, and verify it"),
     "web": Action("serving", "answer requests for a service whose database is PostgreSQL; several may run"),

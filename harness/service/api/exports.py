@@ -25,6 +25,15 @@ def results(instance: TheInstance) -> StreamingResponse:
     return _streamed(instance, exporting.results_csv, "results.csv")
 
 
+@router.get("/export/results.parquet")
+def results_as_parquet(instance: TheInstance) -> Response:
+    """Return every ranked result as Parquet, with the columns of the CSV."""
+    with instance.database.snapshot() as connection:
+        data = exporting.results_parquet(connection)
+    headers = {"content-disposition": 'attachment; filename="results.parquet"'}
+    return Response(data, media_type="application/vnd.apache.parquet", headers=headers)
+
+
 @router.get("/export/events.csv")
 def public_events(instance: TheInstance) -> StreamingResponse:
     """Return every public event of the log as CSV, with the salt that opens its leaf."""

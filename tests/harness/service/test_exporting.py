@@ -6,6 +6,8 @@ import csv
 import io
 from xml.etree import ElementTree
 
+from pyarrow import parquet
+
 from harness.transparency.event import Opening
 from tests.harness.service.world import World
 
@@ -24,9 +26,12 @@ def test_results_as_csv_are_those_of_the_table(unreviewed: World) -> None:
     world.work()
 
     found = rows(world.client.get("/api/v1/export/results.csv").text)
+    typed = parquet.read_table(io.BytesIO(world.client.get("/api/v1/export/results.parquet").content)).to_pylist()
     table = world.client.get("/api/v1/boards/toy_mini").json()["rows"]
 
     assert [row["submission"] for row in found] == [row["submission"] for row in table]
+    assert [row["seconds"] for row in typed] == [float(row["seconds"]) for row in found]
+    assert list(typed[0]) == list(found[0])
     assert [float(row["seconds"]) for row in found] == [row["score"]["seconds"] for row in table]
     assert [[int(row["rank_first"]), int(row["rank_last"])] for row in found] == [row["ranks"] for row in table]
 

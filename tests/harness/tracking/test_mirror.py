@@ -213,8 +213,9 @@ def test_orders_come_by_standard_input() -> None:
     orders = Orders(reader, os.getppid())
     orders.wait(0)
     limits_s = [orders.limit_s]
-    os.write(writer, b"done 60\n")
-    orders.wait(0)
+    for piece in (b"do", b"ne 60\n"):
+        os.write(writer, piece)
+        orders.wait(0)
     limits_s.append(orders.limit_s)
     os.close(writer)
     orphan = Orders(reader, os.getppid())
