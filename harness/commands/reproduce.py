@@ -17,7 +17,7 @@ from harness.commands._jobs import add_scheduler, carried_out
 from harness.commands._running import add_running, request_of
 from harness.errors import ExitStatus, UsageError, printable
 from harness.launch.scheduled import SCHEDULERS
-from harness.reproduction import report
+from harness.reproduction import drawn, report
 from harness.reproduction.claim import Claim, read_claim
 from harness.reproduction.fetch import fetch
 from harness.reproduction.identity import claimed_versions
@@ -57,6 +57,12 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="make only the first half of each run of the first look, and compare the curves: no verdict",
     )
+    only.add_argument(
+        "--drawn",
+        action="store_true",
+        help="of a witnessed result: repeat the run and the evaluation that the witness has drawn, and compare the "
+        "predictions",
+    )
     parser.add_argument("--watch", action="store_true", help="say after each run what is known so far")
     parser.add_argument(
         "--out", type=as_path, metavar="DIR", help="the folder of the new runs; one with some is continued"
@@ -94,8 +100,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         raise UsageError(f"--launcher {arguments.launcher}: also needs --out, in which the job's runs are continued")
     if arguments.same_versions and arguments.nodes > 1:
         raise UsageError("--same-versions: makes an environment on this node alone; make it first, then use --nodes")
-    if arguments.format == "html" and (arguments.replay_only or arguments.screen):
-        raise UsageError("--format html: shows a whole reproduction; with --replay-only and --screen, text or json")
+    if arguments.format == "html" and (arguments.replay_only or arguments.screen or arguments.drawn):
+        raise UsageError("--format html: shows a whole reproduction; of a part alone, text or json")
     if (status := carried_out(arguments, "tta-reproduce", arguments.out or Path())) is not None:
         return status
     base = replace(request_of(arguments), module=arguments.module, equivalent=arguments.equivalent)
@@ -141,7 +147,7 @@ def run(path: Path, base: Request, arguments: argparse.Namespace) -> ExitStatus:
             print(text, file=sys.stderr, flush=True)
 
     say(report.plan_text(claim, terms, prepared.identity, prepared.outlook))
-    what = "screened" if arguments.screen else "again"
+    what = "screened" if arguments.screen else "drawn" if arguments.drawn else "again"
     folder = arguments.out or Path("results") / name_of_folder(claim, what)
     if arguments.replay_only:
         folder.mkdir(parents=True, exist_ok=True)
@@ -149,6 +155,10 @@ def run(path: Path, base: Request, arguments: argparse.Namespace) -> ExitStatus:
         _show(report.replay_text(found), {"replay": None if found is None else facts(found)}, arguments.format)
         return ExitStatus.OK if found is not None and found.status in ("equal", "close") else ExitStatus.FINDINGS
     say(f"new runs go to {printable(folder)}")
+    if arguments.drawn:
+        repeated = drawn.repeat(prepared, folder)
+        _show(drawn.text(repeated), {"drawn": drawn.facts(repeated)}, arguments.format)
+        return ExitStatus.OK if repeated.status == "equal" else ExitStatus.FINDINGS
     if arguments.screen:
         most, screening = screen(prepared, folder)
         found_text = report.screening_text(most, screening, terms.tolerance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from harness.commands._arguments import Parser, add_benchmark, as_number, as_pat
 from harness.commands._jobs import add_scheduler, carried_out
 from harness.commands._running import add_running, request_of
 from harness.errors import ExitStatus, Interrupted, OutputError, TtaError, UsageError, printable, unknown_name
-from harness.launch.runs import make_runs, say, stamp
+from harness.launch.runs import campaign_of, make_runs, say, stamp
 from harness.launch.scheduled import SCHEDULERS
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, RuleSet
@@ -74,9 +75,15 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--witness",
-        metavar="URL",
+        metavar="URL|FILE",
         help="a leaderboard's service that draws the seeds with you, counts every start, and receives the heads of the "
-        "logs while they are written (see `tta login`)",
+        "logs while they are written (see `tta login`); or a file of tickets that `tta witness fetch` wrote, for a "
+        "machine without a network",
+    )
+    parser.add_argument(
+        "--print-campaign",
+        action="store_true",
+        help="print what `tta witness fetch` needs to fetch tickets for these runs, and make none",
     )
     parser.add_argument(
         "--keep-weights",
@@ -98,6 +105,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         return status
     if arguments.keep_weights and arguments.full_curve:
         raise UsageError("--keep-weights: a run with --full-curve is no result; leave one of the two out")
+    if arguments.print_campaign and (arguments.all or arguments.launcher in SCHEDULERS):
+        raise UsageError("--print-campaign: is for the runs of one workload, made where this is called")
     request = replace(
         request_of(arguments),
         workload=arguments.workload or "",
@@ -117,6 +126,9 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         keeps_weights=arguments.keep_weights,
         witness=arguments.witness,
     )
+    if arguments.print_campaign:
+        print(json.dumps(campaign_of(request), indent=1))
+        return ExitStatus.OK
     return run_all(request) if arguments.all else make_runs(request)
 
 

@@ -12,13 +12,13 @@ from harness.base.http import HttpClient
 from harness.base.values import mapping_or_empty
 from harness.checker import engine, registry
 from harness.checker.report import text
-from harness.commands._arguments import EXIT_STATUSES, Parser, add_ruleset, as_path, utc_today
+from harness.commands._arguments import EXIT_STATUSES, Parser, add_ruleset, as_path, as_positive, utc_today
 from harness.errors import ExitStatus, InputError, UsageError, printable
 from harness.handin import account
 from harness.ruleset import catalog, load
-from harness.submission.receipts import WITNESS_WORDS, witness_class
+from harness.submission.receipts import WITNESS_WORDS, drawn, witness_class
 from harness.submission.result import read_result
-from harness.witness import verification
+from harness.witness import sealed, verification
 from harness.witness.campaign import complete
 
 _FAMILY = "WIT"
@@ -54,6 +54,23 @@ def _complete_arguments(parser: Parser) -> None:
     parser.add_argument("result", type=as_path, metavar="RESULT", help="a folder that `tta run --witness` wrote")
 
 
+def _fetch_arguments(parser: Parser) -> None:
+    parser.add_argument("address", metavar="URL", help="the service")
+    parser.add_argument(
+        "campaign",
+        type=as_path,
+        metavar="FILE",
+        help="what `tta run … --print-campaign` printed where the runs are made",
+    )
+    parser.add_argument(
+        "--out", type=as_path, required=True, metavar="FILE",
+        help="the file for the tickets, for `tta run … --witness FILE`; one that is there is continued",
+    )  # fmt: skip
+    parser.add_argument(
+        "--count", type=as_positive, metavar="N", help="tickets in it (default: as many as the rules ask for runs)"
+    )
+
+
 def verify(arguments: argparse.Namespace) -> ExitStatus:
     """Print what the receipts of a result show.
 
@@ -80,6 +97,9 @@ def verify(arguments: argparse.Namespace) -> ExitStatus:
     where = "signatures" if client is None else f"signatures, and places in the log of {client.root}"
     if not found.faults and not found.doubts:
         print(f"  {where}: as they should be")
+    if (chosen := drawn(result)) is not None:
+        what = f"{chosen.log.path.name}, evaluation {chosen.number} ({chosen.samples:,} samples)"
+        print(f"  drawn: {what}; repeat with: tta reproduce {printable(result.path)} --drawn")
     is_valid = engine.is_valid(findings) and not found.faults
     return ExitStatus.OK if is_valid else ExitStatus.FINDINGS
 
@@ -131,10 +151,19 @@ def finish(arguments: argparse.Namespace) -> ExitStatus:
     return ExitStatus.OK
 
 
+def fetch(arguments: argparse.Namespace) -> ExitStatus:
+    """Fetch tickets, each of which counts from now on, for runs where the service cannot be reached."""
+    found = sealed.fetch(account.client_for(arguments.address), arguments.campaign, arguments.out, arguments.count)
+    what = f"{len(found.receipts)} tickets for {found.identity.benchmark}"
+    print(f"{printable(arguments.out)}: {what}; each counts from now on")
+    return ExitStatus.OK
+
+
 ACTIONS: dict[str, tuple[str, Callable[[Parser], None], Callable[[argparse.Namespace], ExitStatus]]] = {
     "verify": ("compare a result's receipts with its logs, with the witness's key and with its log", _verify_arguments,
                verify),
     "cosign": ("sign the newest checkpoint of a service's log if it continues the last one", _cosign_arguments, cosign),
+    "fetch": ("fetch tickets for runs on a machine without a network", _fetch_arguments, fetch),
     "show": ("show a campaign of your team with its tickets", _show_arguments, show),
     "close": ("close the campaign of a result, as `tta submit` does", _complete_arguments, finish),
 }  # fmt: skip

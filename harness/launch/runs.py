@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from harness.base.http import is_address
 from harness.errors import ExitStatus, UsageError, printable
 from harness.handin.account import client_for
 from harness.launch import network, nodes, preflight
@@ -30,7 +31,8 @@ from harness.run.plan import Outcome, Plan, View
 from harness.run.progress import open_view
 from harness.run.resumption import Resumption
 from harness.submission.layout import CODE_NAME
-from harness.witness.campaign import PATIENCE_S, Campaign, Identity
+from harness.witness.campaign import PATIENCE_S, Campaign, Identity, Witness
+from harness.witness.sealed import SealedCampaign, wanted
 
 if TYPE_CHECKING:
     from harness.base.companion import Companion
@@ -153,7 +155,7 @@ def _runs(
     form: isolation.Isolation,
     cluster: Cluster | None,
     on_run: Callable[[], None] | None,
-    witnessed: Campaign | None,
+    witnessed: Witness | None,
 ) -> list[Outcome]:
     """Make the missing runs. missing: the attempt that each run is. interrupted: those among them that go on.
 
@@ -189,8 +191,8 @@ def _runs(
     return outcomes
 
 
-def _witnessed(request: Request, template: Plan, rules: BenchmarkRules, folder: Path, num_runs: int) -> Campaign | None:
-    """Return the campaign for the runs, opened with the first of them; None if nobody witnesses them.
+def _witnessed(request: Request, template: Plan, rules: BenchmarkRules, folder: Path, num_runs: int) -> Witness | None:
+    """Return where the runs draw their tickets, with the first of them a new campaign; None if nobody witnesses them.
 
     Raises:
         UsageError: the runs cannot be witnessed. InputError: nobody answers, or the service refuses.
@@ -203,16 +205,33 @@ def _witnessed(request: Request, template: Plan, rules: BenchmarkRules, folder: 
     required = rules.required_runs(template.division)
     if num_runs != required:
         raise UsageError(f"--witness: the rules of {rules.name} ask for {required} runs, not {num_runs}")
-    system = dict(template.system)
-    identity = Identity(
+    identity = _identity(template, rules)
+    if is_address(request.witness):
+        return Campaign(client_for(request.witness), identity, folder)
+    return SealedCampaign(Path(request.witness), identity, folder)
+
+
+def _identity(template: Plan, rules: BenchmarkRules) -> Identity:
+    return Identity(
         rules.name,
         template.division,
-        digest_of(system),
+        digest_of(dict(template.system)),
         str(template.identity.code_event["digest"]),
         config_digest(template.config),
-        required,
+        rules.required_runs(template.division),
     )
-    return Campaign(client_for(request.witness), identity, folder)
+
+
+def campaign_of(request: Request) -> dict[str, Any]:
+    """Return the campaign that runs would be made in, for `tta witness fetch`; prepares the data if they are missing.
+
+    Raises:
+        TtaError: the request, the data or the system description cannot be used.
+    """
+    ruleset = load.load_ruleset(catalog.ruleset_folder(request.ruleset), request.ruleset)
+    rules = ruleset.benchmark(request.workload, request.suite)
+    module, _ = read_module(request, ruleset)
+    return wanted(_identity(replace(shared_plan(request, ruleset, rules), module=module), rules))
 
 
 def _start_mirror(folder: Path, tracking_uri: str | None) -> Companion:

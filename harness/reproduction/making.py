@@ -149,7 +149,7 @@ def screen(prepared: Prepared, folder: Path) -> tuple[int, Screening | None]:
     most = every * max(2, math.ceil(mean / 2 / every))
     look = prepared.terms.looks[0]
     make_runs(replace(prepared.request, runs=look, out=folder, is_resumed=True, screened_samples=most))
-    new = _results(prepared, _made(prepared, folder, look))
+    new = _results(prepared, made(prepared, folder, look))
     return most, compare_curves([_curve(run) for run in claim.runs], [_curve(run) for run in new], most)
 
 
@@ -180,17 +180,17 @@ def reproduce(
 
     def after_run() -> None:
         nonlocal is_estimated
-        made = _made(prepared, folder, 1)
+        found = made(prepared, folder, 1)
         if not is_estimated:
             is_estimated = True
-            say(report.estimate_text(replace(prepared.outlook, run_s=mean_length_s(made.runs))))
+            say(report.estimate_text(replace(prepared.outlook, run_s=mean_length_s(found.runs))))
         if is_watched:
-            say(report.watch_text(claim, _results(prepared, made)))
+            say(report.watch_text(claim, _results(prepared, found)))
 
     found: Reproduction | None = None
     for look in prepared.terms.looks:
         make_runs(replace(prepared.request, runs=look, out=folder, is_resumed=True), after_run)
-        new = _results(prepared, _made(prepared, folder, look))
+        new = _results(prepared, made(prepared, folder, look))
         found = judged(
             claim,
             prepared.terms,
@@ -209,7 +209,7 @@ def reproduce(
     return found
 
 
-def _made(prepared: Prepared, folder: Path, least: int) -> Result:
+def made(prepared: Prepared, folder: Path, least: int) -> Result:
     """The runs in a folder.
 
     Raises:
@@ -224,13 +224,13 @@ def _made(prepared: Prepared, folder: Path, least: int) -> Result:
     return result
 
 
-def _results(prepared: Prepared, made: Result) -> list[RunResult]:
-    return [run_result(log, prepared.claim.rules, timing=prepared.ruleset.timing) for log in made.runs]
+def _results(prepared: Prepared, result: Result) -> list[RunResult]:
+    return [run_result(log, prepared.claim.rules, timing=prepared.ruleset.timing) for log in result.runs]
 
 
 def name_of_folder(claim: Claim, what: str = "again") -> str:
     """Return the name of the folder of a claim's reproduction: the same command goes on in it.
 
-    what: "again" for whole runs, "screened" for halves.
+    what: "again" for whole runs, "screened" for halves, "drawn" for what a witness has drawn.
     """
     return result_name(claim.rules.name, claim.digest, what)

@@ -460,6 +460,7 @@ ticket = Table(
     Column("seed", BigInteger, nullable=False),
     _digest("host_sha256"),
     _text("state", length=20),  # issued, started; then for good: finished, missed, aborted, lost, expired, void
+    Column("is_sealed", Boolean, nullable=False),  # for a run without a network: it may begin until it must have ended
     _text("reason", is_optional=True, length=500),
     Column("num_heads", Integer, nullable=False),  # the number of the last head
     _ms("heard_ms"),  # when it was issued, or the last head came

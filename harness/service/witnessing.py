@@ -94,8 +94,13 @@ def open_campaign(instance: Instance, actor: Actor, proposed: Proposed) -> dict[
         return _answer(connection, instance, found, OPENED)
 
 
-def issue(instance: Instance, actor: Actor, campaign_id: str, client_nonce: str, host_sha256: str) -> dict[str, Any]:
+def issue(
+    instance: Instance, actor: Actor, campaign_id: str, client_nonce: str, host_sha256: str, *, is_sealed: bool = False
+) -> dict[str, Any]:
     """Issue the next ticket of a campaign. It counts from now on; the one that was open before it, if any, is lost.
+
+    is_sealed: for a run without a network. It is not expected to begin at once, and sealed tickets are open next to one
+    another.
 
     Raises:
         NotThereError, ForbiddenError: the campaign is not this team's. ConflictError: it is closed, or has too many.
@@ -113,13 +118,19 @@ def issue(instance: Instance, actor: Actor, campaign_id: str, client_nonce: str,
         rows = connection.execute(_ticket.select().where(_ticket.c.campaign == campaign.id)).all()
         if len(rows) >= MAX_TICKETS:
             raise ConflictError(f"campaign {campaign.id} has {MAX_TICKETS} tickets; no more are issued")
-        news = [_ending(connection, row, "lost", "another run was begun", now_ms) for row in rows if row.state in OPEN]
+        news = [
+            _ending(connection, row, "lost", "another run was begun", now_ms)
+            for row in rows
+            if row.state in OPEN and not (is_sealed and row.is_sealed)
+        ]
         found, number = instance.new_id(), len(rows) + 1
         server_nonce = nonce_of(bytes.fromhex(campaign.secret), campaign.id, number)
+        end_by_ms = now_ms + TICKET_DAYS * 24 * HOUR_MS
         values = {
             "campaign": campaign.id, "number": number, "server_nonce": server_nonce, "client_nonce": client_nonce,
             "seed": seed_of(found, server_nonce, client_nonce), "host_sha256": host_sha256,
-            "start_by_ms": now_ms + START_MS, "end_by_ms": now_ms + TICKET_DAYS * 24 * HOUR_MS,
+            "is_sealed": is_sealed, "end_by_ms": end_by_ms,
+            "start_by_ms": end_by_ms if is_sealed else now_ms + START_MS,
         }  # fmt: skip
         connection.execute(
             insert(_ticket).values(
@@ -222,8 +233,8 @@ def _close(connection: Connection, campaign: Row[Any], now_ms: int, reason: str,
     news = [
         _ending(connection, row, "lost", reason, now_ms) for row in connection.execute(query).all() if row.state in OPEN
     ]
-    names = ("number", "server_nonce", "client_nonce", "seed", "host_sha256", "state", "reason", "num_heads",
-             "issued_ms", "ended_ms", "log_sha256")  # fmt: skip
+    names = ("number", "server_nonce", "client_nonce", "seed", "host_sha256", "is_sealed", "state", "reason",
+             "num_heads", "issued_ms", "ended_ms", "log_sha256")  # fmt: skip
     tickets = [
         {"ticket": row.id, **{name: getattr(row, name) for name in names}} for row in connection.execute(query).all()
     ]

@@ -10,6 +10,8 @@ what is before it.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -208,6 +210,59 @@ def campaign_end(result: Result) -> CampaignEnd | None:
         return None
     place = result.path / CAMPAIGN_NAME
     return parse_campaign(small_file(place, MAX_BYTES), str(place))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """An evaluation that the witness has drawn, for its run to be repeated up to there.
+
+    number: which of the run's evaluations it is, from 1, without the one before training.
+    evaluations: samples, digest of the predictions, and quality of each one up to it.
+    """
+
+    log: RunLog
+    seed: int
+    number: int
+    evaluations: tuple[tuple[int, str, float], ...]
+
+    @property
+    def samples(self) -> int:
+        return self.evaluations[-1][0]
+
+
+def drawn(result: Result) -> Drawn | None:
+    """Return the evaluation of a finished run that is drawn for repetition; None: no end of a campaign, or no such run.
+
+    It is drawn by the campaign's secret, which was fixed before the runs and is known to the service alone, and by the
+    digests of all logs, which were sent before the secret was published. So neither side chooses it.
+
+    Raises:
+        InputError: the end of the campaign cannot be read.
+    """
+    end = campaign_end(result)
+    if end is None:
+        return None
+    logs = {run.ticket.ticket: run.log for run in witnessed_runs(result)}
+    finished = [item for item in end.tickets if item["state"] == FINISHED and item["ticket"] in logs]
+    runs = [(item, found) for item in finished if (found := evaluations(logs[item["ticket"]]))]
+    if not runs:
+        return None
+    text = ",".join(["drawn", end.campaign, *(str(item.get("log_sha256")) for item in finished)])
+    number = int.from_bytes(hmac.new(bytes.fromhex(end.body["secret"]), text.encode(), hashlib.sha256).digest(), "big")
+    number, index = divmod(number, len(runs))
+    item, found = runs[index]
+    last = number % len(found) + 1
+    return Drawn(logs[item["ticket"]], item["seed"], last, tuple(found[:last]))
+
+
+def evaluations(log: RunLog) -> list[tuple[int, str, float]]:
+    """Samples, digest of the predictions, and quality of each evaluation after training has begun."""
+    found = []
+    for event in log.all(keys.EVAL_ACCURACY):
+        samples, digest = event.metadata.get("samples_count"), event.metadata.get("predictions")
+        if is_whole(samples) and samples > 0 and isinstance(digest, str) and isinstance(event.value, int | float):
+            found.append((samples, digest, float(event.value)))
+    return found
 
 
 def num_unfinished(result: Result) -> int:

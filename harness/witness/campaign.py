@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.base.clock import boot_id
 from harness.base.companion import Companion, start
@@ -21,7 +21,7 @@ from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.log.ticket import Ticket, parse_ticket, seed_of, ticket_of
 from harness.submission.layout import CAMPAIGN_NAME, receipts_name
-from harness.submission.receipts import MAX_BYTES, parse_campaign, parse_receipts
+from harness.submission.receipts import ISSUED, MAX_BYTES, parse_campaign, parse_receipts
 from harness.submission.result import Result
 from harness.transparency.witnessed import Witnessed, parse_witnessed
 
@@ -42,6 +42,20 @@ class Identity:
     config_sha256: str
     num_runs: int
 
+    def record(self) -> dict[str, Any]:
+        """As a service is asked for a campaign."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+class Witness(Protocol):
+    """Where the runs of a result draw their tickets from."""
+
+    def draw(self, index: int) -> Ticket:
+        """Return a new ticket for run `index`, whose receipt is the first in the run's file of receipts."""
+
+    def follow(self) -> Companion | None:
+        """Start the process that sends the heads of the logs in the folder; None where there is nobody to send to."""
+
 
 class Campaign:
     """An open campaign. folder: of the result."""
@@ -50,9 +64,7 @@ class Campaign:
         """Raises:
         InputError: nobody answers, or the service refuses.
         """
-        named = {name: getattr(identity, name) for name in Identity.__dataclass_fields__}
-        answer = client.post("api/v1/campaigns", named)
-        self.id = _text(client, answer, "id")
+        self.id = opened(client, identity)
         self._client = client
         self._folder = folder
 
@@ -65,23 +77,9 @@ class Campaign:
             InputError: nobody answers, the service refuses, or the seed is not made of both nonces.
             OutputError: the receipt cannot be written.
         """
-        client, client_nonce = self._client, secrets.token_hex(32)
-        wanted = {"client_nonce": client_nonce, "host_sha256": host_digest()}
-        answer = client.post(f"api/v1/campaigns/{self.id}/tickets", wanted)
-        receipt = _receipt(client, answer)
-        names = ("number", "server_nonce", "seed")
-        record = {
-            "witness": receipt.origin, "campaign": self.id, "ticket": answer.get("id"), "client_nonce": client_nonce,
-            **{name: answer.get(name) for name in names},
-        }  # fmt: skip
-        try:
-            ticket = parse_ticket(record)
-        except ValueError as error:
-            raise InputError(f"{client.root}: not a ticket: {error}") from None
-        if ticket.seed != seed_of(ticket.ticket, ticket.server_nonce, client_nonce):
-            raise InputError(f"{client.root}: the seed {ticket.seed} is not made of both nonces; the service chose it")
+        receipt = issued(self._client, self.id, secrets.token_hex(32), host_digest())
         write_new(self._folder / receipts_name(f"result_{index}"), receipt_line(receipt))
-        return ticket
+        return ticket_in(receipt, self._client.root)
 
     def follow(self) -> Companion:
         """Start the process that sends the heads of the logs in the folder."""
@@ -89,6 +87,52 @@ class Campaign:
         arguments = [str(self._folder.absolute()), f"--address={self._client.root}"]
         return start("harness.witness", "the process that streams to the witness", arguments,
                      {TOKEN_VARIABLE: self._client.token})  # fmt: skip
+
+
+def opened(client: HttpClient, identity: Identity) -> str:
+    """Open a campaign, or find the one that is open for this; return its id.
+
+    Raises:
+        InputError: nobody answers, or the service refuses.
+    """
+    return _text(client, client.post("api/v1/campaigns", identity.record()), "id")
+
+
+def issued(
+    client: HttpClient, campaign: str, client_nonce: str, host_sha256: str, *, is_sealed: bool = False
+) -> Witnessed:
+    """Have a ticket issued, which counts from now on; return its receipt. Asked again with one nonce, it is the same.
+
+    Raises:
+        InputError: nobody answers, the service refuses, or the seed is not made of both nonces.
+    """
+    wanted = {"client_nonce": client_nonce, "host_sha256": host_sha256, "is_sealed": is_sealed}
+    receipt = _receipt(client, client.post(f"api/v1/campaigns/{campaign}/tickets", wanted))
+    ticket = ticket_in(receipt, client.root)
+    if (ticket.campaign, ticket.client_nonce) != (campaign, client_nonce):
+        raise InputError(f"{client.root}: answered with another ticket than the one that was asked for")
+    return receipt
+
+
+def ticket_in(receipt: Witnessed, place: str) -> Ticket:
+    """Return the ticket that a receipt is of.
+
+    Raises:
+        InputError: it is of none, or of one whose seed is not made of both nonces.
+    """
+    event = receipt.opening.event
+    body = event["body"]
+    names = ("campaign", "number", "server_nonce", "client_nonce", "seed")
+    record = {"witness": receipt.origin, "ticket": event["subject"], **{name: body.get(name) for name in names}}
+    try:
+        ticket = parse_ticket(record)
+    except ValueError as error:
+        raise InputError(f"{place}: not a ticket: {error}") from None
+    if event["kind"] != ISSUED:
+        raise InputError(f"{place}: not the receipt of a ticket, but of {printable(event['kind'], 60)}")
+    if ticket.seed != seed_of(ticket.ticket, ticket.server_nonce, ticket.client_nonce):
+        raise InputError(f"{place}: the seed {ticket.seed} is not made of both nonces; the service chose it")
+    return ticket
 
 
 def host_digest() -> str:

@@ -33,10 +33,11 @@ class CampaignModel(_Model):
 
 
 class TicketModel(_Model):
-    """What a submitter adds to a ticket."""
+    """What a submitter adds to a ticket. is_sealed: its run has no network, and need not begin at once."""
 
     client_nonce: Digest
     host_sha256: Digest
+    is_sealed: bool = False
 
 
 class HeadModel(_Model):
@@ -77,7 +78,7 @@ def show(instance: TheInstance, actor: Submitter, campaign: str) -> dict[str, An
 @router.post("/campaigns/{campaign}/tickets", status_code=201)
 def issue(instance: TheInstance, actor: Submitter, campaign: str, body: TicketModel) -> dict[str, Any]:
     """Issue the next ticket; from now on it counts."""
-    return witnessing.issue(instance, actor, campaign, body.client_nonce, body.host_sha256)
+    return witnessing.issue(instance, actor, campaign, body.client_nonce, body.host_sha256, is_sealed=body.is_sealed)
 
 
 @router.post("/campaigns/{campaign}/close")

@@ -113,6 +113,32 @@ def test_a_ticket_counts_whatever_becomes_of_it(small: World) -> None:
                       ).status_code == 409  # fmt: skip
 
 
+def test_sealed_tickets_wait_for_their_runs(small: World) -> None:
+    """They are open next to each other until their last day; a run that is not sealed ends them as it ends others."""
+    alice = small.alice
+    campaign = opened(alice)
+
+    def sealed(nonce: str) -> dict[str, Any]:
+        body = {"client_nonce": nonce * 64, "host_sha256": "e" * 64, "is_sealed": True}
+        found: dict[str, Any] = alice.post(f"/campaigns/{campaign}/tickets", json=body).json()
+        return found
+
+    first, second, third = sealed("1"), sealed("2"), sealed("3")
+    small.time.advance(witnessing.TICKET_DAYS - 1)
+    witnessing.expire(small.instance)
+    assert states(alice, campaign) == ["issued"] * 3
+    assert alice.post(f"/tickets/{second['id']}/end", json={"state": "finished"}).status_code == 200
+    ticket(alice, campaign, "4")
+    assert states(alice, campaign) == ["lost", "finished", "lost", "issued"]
+    sealed("5")
+    assert states(alice, campaign) == ["lost", "finished", "lost", "lost", "issued"]
+    small.time.advance(witnessing.TICKET_DAYS)
+    witnessing.expire(small.instance)
+    assert states(alice, campaign)[-1] == "expired"
+    assert first["is_sealed"]
+    assert first["seed"] != third["seed"]
+
+
 def test_what_was_tried_in_a_round_is_tried_once(small: World) -> None:
     """A closed campaign is not opened again; what differs is another, and is counted."""
     alice = small.alice

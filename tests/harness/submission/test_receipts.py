@@ -17,7 +17,15 @@ from harness.errors import InputError
 from harness.scoring.score import score
 from harness.submission import receipts
 from harness.submission.layout import CAMPAIGN_NAME
-from harness.submission.receipts import leaves, num_unfinished, parse_campaign, parse_receipts, witness_class
+from harness.submission.receipts import (
+    drawn,
+    evaluations,
+    leaves,
+    num_unfinished,
+    parse_campaign,
+    parse_receipts,
+    witness_class,
+)
 from harness.submission.result import Result, read_result
 from harness.transparency.witnessed import parse_witnessed
 from tests import fabricate
@@ -250,3 +258,42 @@ def test_a_log_without_tickets_has_no_receipts(tmp_path: Path) -> None:
 
     assert witness_class(read_result(stray)) == "W0"
     assert list(receipts.witnessed_runs(read_result(stray))) == []
+
+
+def test_what_is_drawn_follows_from_the_secret_and_the_logs(tmp_path: Path) -> None:
+    """One of the finished runs, one of its evaluations after training began; every one of them can be it."""
+    box = Box(tmp_path)
+    result = witnessed(box)
+    found = drawn(result)
+    assert found == drawn(result)
+    assert found is not None
+    every = evaluations(found.log)
+    assert found.evaluations == tuple(every[: found.number])
+    assert found.samples > 0
+    place, seen = box.folder / CAMPAIGN_NAME, set()
+    record = json.loads(place.read_text())
+    end = json.loads(record["opening"]["event"])
+    for number in range(200):
+        end["body"]["secret"] = f"{number:064x}"
+        place.write_text(json.dumps({**record, "opening": {**record["opening"], "event": json.dumps(end)}}))
+        other = drawn(result)
+        assert other is not None
+        assert other.seed == other.log.value("seed")
+        seen.add((other.log.path.name, other.number))
+
+    assert len(seen) == len(result.runs) * len(every)
+
+
+def test_nothing_is_drawn_of_what_is_not_finished(tmp_path: Path) -> None:
+    """And nothing without the end of the campaign."""
+    box = Box(tmp_path)
+    result = witnessed(box)
+    place = box.folder / CAMPAIGN_NAME
+    record = json.loads(place.read_text())
+    end = json.loads(record["opening"]["event"])
+    for item in end["body"]["tickets"]:
+        item["state"] = "missed"
+    place.write_text(json.dumps({**record, "opening": {**record["opening"], "event": json.dumps(end)}}))
+    assert drawn(result) is None
+    place.unlink()
+    assert drawn(read_result(box.folder)) is None

@@ -28,12 +28,12 @@ class Setting:
         shutil.rmtree(world.alice.tree, ignore_errors=True)
         self.place = fabricate.write_submission(world.alice.tree, system=self.system)
         log = run_log.read(self.place / "result_0.txt")
-        identity = Identity(
+        self.identity = Identity(
             "toy_mini", "closed", str(log.field(keys.TTA_SYSTEM, "digest")), str(log.field(keys.TTA_CODE, "digest")),
             config_digest(log.value(keys.TTA_CONFIG)), 5,
         )  # fmt: skip
         self.now_ns = 0
-        self.campaign = Campaign(self.client, identity, self.place)
+        self.campaign = Campaign(self.client, self.identity, self.place)
 
     def write(self, index: int, ticket: Ticket, change: Callable[[list[Step]], None] | None = None) -> list[str]:
         """The lines of a run with a ticket, of which none is written yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -213,15 +214,41 @@ def test_ends_are_said_as_the_log_says(tmp_path: Path, status: str, reason: str,
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"seed": 7}, "the service chose it"), ({"number": "1"}, "not a ticket"), ({"receipt": None}, "not a receipt")],
-)
+    [
+        ({"seed": 7}, "the service chose it"), ({"number": "1"}, "not a ticket"),
+        ({"client_nonce": "0" * 64}, "the service chose it"), ({"kind": "ticket.head"}, "not the receipt of a ticket"),
+        (None, "not a receipt"),
+    ],
+    ids=str,
+)  # fmt: skip
 def test_a_service_that_chooses_the_seed_is_refused(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None, said: str
 ) -> None:
     """So is one whose answer is none; no run begins."""
     post = setting.client.post
-    monkeypatch.setattr(setting.client, "post", lambda path, body=None, **more: {**post(path, body, **more), **change})
+
+    def changed(path: str, body: Any = None, **more: str) -> dict[str, Any]:
+        answer = post(path, body, **more)
+        if change is None:
+            return {**answer, "receipt": None}
+        opening = answer["receipt"]["opening"]
+        event = json.loads(opening["event"])
+        event["kind"] = change.get("kind", event["kind"])
+        event["body"] |= {name: value for name, value in change.items() if name != "kind"}
+        return {**answer, "receipt": {**answer["receipt"], "opening": {**opening, "event": json.dumps(event)}}}
+
+    monkeypatch.setattr(setting.client, "post", changed)
     with pytest.raises(InputError, match=said):
+        setting.campaign.draw(0)
+    assert not (setting.place / receipts_name("result_0")).exists()
+
+
+def test_an_answer_about_another_ticket_is_refused(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a service, or something in front of it, that repeats an old answer."""
+    post = setting.client.post
+    old = post(f"api/v1/campaigns/{setting.campaign.id}/tickets", {"client_nonce": "1" * 64, "host_sha256": "e" * 64})
+    monkeypatch.setattr(setting.client, "post", lambda path, body=None, **more: old)
+    with pytest.raises(InputError, match="another ticket than the one that was asked for"):
         setting.campaign.draw(0)
 
 
@@ -262,5 +289,9 @@ def test_a_real_run_is_witnessed_by_a_real_service(tmp_path: Path) -> None:
         status = server.tta("status", str(result), "--watch")
         assert status.returncode == 0, status.stdout
         verified = server.tta("witness", "verify", str(result), "--from", server.address)
+    again = server.tta("reproduce", str(result), "--drawn", "--out", str(tmp_path / "drawn"), "--no-mlflow",
+                       timeout_s=900)  # fmt: skip
 
     assert (verified.returncode, verified.stdout.splitlines()[0].split(":")[1][:4]) == (0, " W2,"), verified.stdout
+    assert "repeat with: tta reproduce" in verified.stdout
+    assert again.returncode == 0, again.stdout + again.stderr
