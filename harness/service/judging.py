@@ -62,8 +62,8 @@ def laid_out(instance: Instance, files: Sequence[ListedFile], name: str) -> Iter
     try:
         for item in files:
             target = tree / item.path
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 os.link(instance.blobs.path(item.sha256), target)
             except OSError as error:
                 raise OutputError(f"{target}: cannot be linked: {error.strerror}") from None

@@ -231,7 +231,7 @@ board_row = Table(
     _text("ruleset"),
     _digest("ruleset_digest"),
     _text("accelerator", length=300),
-    Column("num_accelerators", Integer),
+    Column("num_accelerators", BigInteger),
     Column("seconds", Float),  # the score; None: no score, or not valid
     Column("low", Float),
     Column("high", Float),

@@ -86,6 +86,7 @@ def places_of(files: Sequence[ListedFile]) -> Places:
         UsageError: a path is not one of a submission, is there twice, or belongs to another result.
     """
     seen: set[str] = set()
+    folders: set[str] = set()
     results: set[tuple[str, str, str]] = set()
     for item in files:
         parts = item.path.split("/")
@@ -96,6 +97,7 @@ def places_of(files: Sequence[ListedFile]) -> Places:
         seen.add(item.path.casefold())
         if not SHA256_PATTERN.fullmatch(item.sha256):
             raise UsageError(f"{item.path}: its digest is not 64 hexadecimal digits")
+        folders.update("/".join(parts[:depth]).casefold() for depth in range(1, len(parts)))
         match parts:
             case [organisation, found, system, benchmark, _, *_] if found == RESULTS:
                 results.add((organisation, system, benchmark))
@@ -108,6 +110,8 @@ def places_of(files: Sequence[ListedFile]) -> Places:
                     f"{item.path}: belongs to no result: write {RESULTS}/<system>/<benchmark>/…, "
                     f"{SYSTEMS}/<system>.json or {BENCHMARKS}/<benchmark>/<module>.py below the organisation's name"
                 )
+    if both := sorted(seen & folders):
+        raise UsageError(f"{both[0]!r}: is listed as a file, and as a folder of other files")
     if len(results) != 1:
         raise UsageError(f"the files belong to {len(results)} results; a submission is one")
     [(organisation, system, benchmark)] = results
@@ -312,7 +316,7 @@ def finalise(instance: Instance, actor: Actor, submission: str) -> Receipt:
         accelerator, _ = accelerator_of(instance, files)
         changed = submissions.change(
             connection, "finalise", found, actor, now_ms, {"manifest_sha256": found.manifest_sha256},
-            received_ms=now_ms, division=claim.division, category=claim.category, accelerator=accelerator,
+            received_ms=now_ms, division=claim.division, category=printable(claim.category), accelerator=accelerator,
         )  # fmt: skip
         assert changed.state is State.RECEIVED
         return receipt_of(connection, instance, submissions.find(connection, submission, None))

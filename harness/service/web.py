@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from harness import __version__
 from harness.errors import InputError, OutputError, TtaError, UsageError, printable
 from harness.service.api import account, boards, exports, log, review, rounds, submissions, uploads, witness
-from harness.service.database import is_unreachable
+from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.pages import acting, public
 from harness.service.pages.render import CONTENT_POLICY, page
@@ -156,6 +156,8 @@ def _not_understood(request: Request, error: Exception) -> Response:
 
 def _database_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, SQLAlchemyError)
+    if isinstance(error, DataError):  # PostgreSQL keeps no NUL in a text
+        return _answer(request, 422, f"a value in the request cannot be kept: {reason(error)}")
     if not is_unreachable(error):
         raise error
     answer = _answer(request, 503, "the database cannot be reached; try again in a while")

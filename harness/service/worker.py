@@ -158,6 +158,10 @@ def work(instance: Instance, name: str) -> bool:
         HANDLERS[lease.kind](instance, lease, beat)
     except TtaError as error:
         _failed(instance, lease, str(error))
+    except SQLAlchemyError as error:
+        if is_unreachable(error):
+            raise
+        _failed(instance, lease, f"the database refused a statement: {reason(error)}")
     else:
         with instance.database.write() as connection:
             jobs.finish(connection, lease, instance.now_ms())

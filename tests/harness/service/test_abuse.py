@@ -1,0 +1,100 @@
+"""What somebody tries who means harm, or writes nonsense: each was possible once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from harness.service import jobs, schema, worker
+from harness.service.instance import Instance
+from tests import fabricate
+from tests.harness.service.world import Member, World, listing, send, write_submission
+
+
+def forgiving(world: World, member: Member) -> TestClient:
+    """A client of a member that gets an answer where the service fails."""
+    headers = {"authorization": f"Bearer {member.token}"}
+    return TestClient(world.client.app, headers=headers, raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize("name", ["extra", "EXTRA"])
+def test_a_file_that_is_also_a_folder_is_refused(small: World, name: str) -> None:
+    """It cannot be laid out, and ended each worker that tried."""
+    tree = write_submission(small.alice)
+    [claim] = tree.rglob("submission.yaml")
+    (claim.parent / "extra").write_text("a file")
+    files = listing(tree)
+    [extra] = [item for item in files if item["path"].endswith("/extra")]
+    below = {**extra, "path": extra["path"].replace("/extra", f"/{name}/more")}
+
+    answer = small.alice.post("/submissions", json={"files": [*files, below]})
+
+    assert answer.status_code == 422
+    assert "as a folder of other files" in answer.json()["detail"]
+
+
+def test_numbers_and_texts_that_no_column_holds_end_no_worker(unreviewed: World) -> None:
+    """A system with ten thousand million accelerators, and a category of a page."""
+    system = {
+        **fabricate.SYSTEM, "submitter": "acme", "system_name": "big", "number_of_nodes": "99999",
+        "accelerators_per_node": "99999",
+    }  # fmt: skip
+    tree = write_submission(unreviewed.alice, system=system, claim={"category": "x" * 300})
+
+    submission = send(unreviewed.alice, tree)
+    unreviewed.work()
+
+    assert unreviewed.state(submission) == "invalid"
+
+
+def test_a_statement_that_the_database_refuses_fails_the_job(small: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason, and not the worker; one that cannot be reached is waited for."""
+
+    def refused(instance: Instance, lease: jobs.Lease, beat: worker.Beat) -> None:
+        with instance.database.write() as connection:
+            connection.execute(text("INSERT INTO round (id) VALUES ('x')"))
+
+    def unreachable(instance: Instance, lease: jobs.Lease, beat: worker.Beat) -> None:
+        with instance.database.read() as connection:
+            connection.execute(text("SELECT 1 FROM nowhere"))
+
+    small.submit(small.alice)
+    monkeypatch.setitem(worker.HANDLERS, jobs.CHECK, refused)
+    assert worker.work(small.instance, "test")
+    with small.instance.database.read() as connection:
+        [job] = connection.execute(schema.job.select().where(schema.job.c.kind == jobs.CHECK)).all()
+    assert job.state == "ready"
+    assert "the database refused a statement" in job.error
+
+    small.time.advance(1)
+    monkeypatch.setitem(worker.HANDLERS, jobs.CHECK, unreachable)
+    with pytest.raises(OperationalError):
+        worker.work(small.instance, "test")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/submissions?round=%00", None), ("GET", "/boards/%00", None), ("GET", "/search?q=%00", None),
+        ("DELETE", "/tokens/%00", None), ("POST", "/campaigns/%00/close", None),
+        ("POST", "/submissions/{submission}/comments", {"text": "a\0b"}),
+    ],
+)  # fmt: skip
+def test_a_character_that_the_database_does_not_keep_is_no_error_of_the_server(
+    unreviewed: World, method: str, path: str, body: Any
+) -> None:
+    """PostgreSQL has no NUL in a text, in whatever place of a request it is."""
+    submission = unreviewed.submit(unreviewed.alice, finalise=False)
+    asked: dict[str, Any] = {} if body is None else {"json": body}
+
+    address = f"/api/v1{path.format(submission=submission)}"
+    answer = forgiving(unreviewed, unreviewed.alice).request(method, address, **asked)
+
+    assert answer.status_code < 500
+    if not unreviewed.instance.database.is_sqlite:
+        assert answer.status_code == 422
+        assert "cannot be kept" in answer.json()["detail"]
