@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from harness.base.ids import new_id, new_secret, secret_digest
@@ -24,7 +23,8 @@ _person, _organisation, _token, _session = schema.person, schema.organisation, s
 class Actor:
     """Who makes a request. person: an id; None of somebody who is not signed in.
 
-    scopes: what the token, or the session, may be used for.
+    scopes: what the token, or the session, may be used for. token: its id, and when it expires; None: never, or there
+    is none.
     """
 
     person: str | None = None
@@ -34,6 +34,8 @@ class Actor:
     is_auditor: bool = False
     is_organiser: bool = False
     scopes: frozenset[str] = frozenset()
+    token: str | None = None
+    until_ms: int | None = None
 
     @property
     def is_known(self) -> bool:
@@ -117,7 +119,6 @@ def change_roles(
 def disable(connection: Connection, person: str, actor: str | None, now_ms: int) -> None:
     """Keep a person out from now on, with an event: no token and no session of theirs counts."""
     connection.execute(update(_person).where(_person.c.id == person).values(disabled_ms=now_ms))
-    connection.execute(delete(_session).where(_session.c.person == person))
     append(connection, now_ms, News("person.disabled", person, {}, actor))
 
 
@@ -182,17 +183,15 @@ def revoke_token(connection: Connection, token: str, person: str, now_ms: int) -
 
 def by_token(connection: Connection, secret: str, now_ms: int) -> Actor | None:
     """Return whom a token is of; None if it is unknown, revoked or expired, or its person is disabled."""
-    counts = _token.c.revoked_ms.is_(None) & or_(_token.c.expires_ms.is_(None), _token.c.expires_ms > now_ms)
-    row = _actor_row(connection, _token.c.person, (_token.c.sha256 == secret_digest(secret)) & counts, _token.c.scopes)
-    return None if row is None else _actor(row[1:], row[0].split(" "))
+    return _of_token(connection, _token.c.sha256 == secret_digest(secret), now_ms)
 
 
-def add_session(connection: Connection, person: str, now_ms: int, hours: float) -> str:
-    """Begin a session of a person in a browser; return its secret, which is kept nowhere."""
+def add_session(connection: Connection, token: str, now_ms: int, hours: float) -> str:
+    """Begin a session in a browser with a token, by its id; return its secret, which is kept nowhere."""
     secret = new_secret()
     expires_ms = now_ms + int(hours * HOUR_MS)
     connection.execute(
-        insert(_session).values(sha256=secret_digest(secret), person=person, created_ms=now_ms, expires_ms=expires_ms)
+        insert(_session).values(sha256=secret_digest(secret), token=token, created_ms=now_ms, expires_ms=expires_ms)
     )
     return secret
 
@@ -208,33 +207,28 @@ def end_expired(connection: Connection, now_ms: int) -> None:
 
 
 def by_session(connection: Connection, secret: str, now_ms: int) -> Actor | None:
-    """Return whose session it is; None if it is unknown or over, or its person is disabled."""
+    """Return whose session it is; None if it is unknown or over, or its token no longer counts."""
     is_it = (_session.c.sha256 == secret_digest(secret)) & (_session.c.expires_ms > now_ms)
-    row = _actor_row(connection, _session.c.person, is_it, _session.c.created_ms)
-    return None if row is None else _actor(row[1:], SCOPES)
+    return _of_token(connection, _token.c.id == select(_session.c.token).where(is_it).scalar_subquery(), now_ms)
+
+
+def _of_token(connection: Connection, is_it: ColumnElement[bool], now_ms: int) -> Actor | None:
+    counts = _token.c.revoked_ms.is_(None) & or_(_token.c.expires_ms.is_(None), _token.c.expires_ms > now_ms)
+    query = select(*_ACTOR, _token.c.scopes, _token.c.id, _token.c.expires_ms)
+    query = query.select_from(_SOURCE.join(_token, _token.c.person == _person.c.id))
+    row = connection.execute(query.where(is_it, counts, _person.c.disabled_ms.is_(None))).one_or_none()
+    return None if row is None else Actor(*row[:6], frozenset(row.scopes.split(" ")), *row[7:])
 
 
 def by_subject(connection: Connection, subject: str) -> Actor | None:
     """Return whom a proxy or an identity provider calls so; None if nobody, or a disabled person."""
-    row = _actor_row(connection, _person.c.id, _person.c.subject == subject, _person.c.id)
-    return None if row is None else _actor(row[1:], SCOPES)
+    is_it = (_person.c.subject == subject) & _person.c.disabled_ms.is_(None)
+    row = connection.execute(select(*_ACTOR).select_from(_SOURCE).where(is_it)).one_or_none()
+    return None if row is None else Actor(*row, frozenset(SCOPES))
 
 
-def _actor_row(
-    connection: Connection, key: Column[str], condition: ColumnElement[bool], extra: Column[Any]
-) -> Row[*tuple[Any, ...]] | None:
-    """Return `extra` and the fields of an actor. key: the column that names the person."""
-    columns = (
-        _person.c.id, _person.c.name, _organisation.c.id, _organisation.c.name, _person.c.is_auditor,
-        _person.c.is_organiser,
-    )  # fmt: skip
-    source = _person.join(_organisation, _person.c.organisation == _organisation.c.id)
-    if key.table is not _person:
-        source = source.join(key.table, key == _person.c.id)
-    query = select(extra, *columns).select_from(source).where(condition, _person.c.disabled_ms.is_(None))
-    return connection.execute(query).one_or_none()
-
-
-def _actor(values: Sequence[Any], scopes: Iterable[str]) -> Actor:
-    person, name, organisation, organisation_name, is_auditor, is_organiser = values
-    return Actor(person, name, organisation, organisation_name, is_auditor, is_organiser, frozenset(scopes))
+_SOURCE = _person.join(_organisation, _person.c.organisation == _organisation.c.id)
+_ACTOR = (
+    _person.c.id, _person.c.name, _organisation.c.id, _organisation.c.name.label("organisation_name"),
+    _person.c.is_auditor, _person.c.is_organiser,
+)  # fmt: skip

@@ -104,7 +104,7 @@ session = Table(
     "session",
     metadata,
     _digest("sha256", is_key=True),
-    _to("person", "person"),
+    _to("token", "token"),  # with which it began: it is for no more than that one, and ends with it
     _ms("created_ms"),
     _ms("expires_ms"),
     Index(None, "expires_ms"),

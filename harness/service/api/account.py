@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -9,8 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from harness import __version__
+from harness.errors import printable
 from harness.service import people, schema
 from harness.service.api.dependencies import TheInstance, with_scope
+from harness.service.instance import Instance
 from harness.service.people import Actor
 from harness.service.submissions import ForbiddenError, NotThereError
 
@@ -63,16 +66,29 @@ def tokens(instance: TheInstance, actor: Reader) -> dict[str, Any]:
 
 @router.post("/tokens", status_code=201)
 def make_token(instance: TheInstance, actor: Reader, body: TokenModel) -> dict[str, Any]:
-    """Make a token, for no more than your own is for. It is shown this once."""
-    beyond = sorted(set(body.scopes) - actor.scopes)
-    if beyond:
-        raise ForbiddenError(f"your own token is not for {beyond[0]!r}; it is for: {', '.join(sorted(actor.scopes))}")
-    assert actor.person is not None
-    with instance.database.write() as connection:
-        found, secret = people.add_token(
-            connection, actor.person, body.label, body.scopes, instance.now_ms(), body.days
-        )
+    """Make a token, for no more and no longer than your own is for. It is shown this once."""
+    found, secret = new_token(instance, actor, body.label, body.scopes, body.days)
     return {"id": found, "token": secret}
+
+
+def new_token(
+    instance: Instance, actor: Actor, label: str, scopes: Iterable[str], days: float | None = None
+) -> tuple[str, str]:
+    """Make a token for whoever asks; return its id and the token.
+
+    Raises:
+        ForbiddenError: their own token, or session, is not for one of the scopes. UsageError: see `people.add_token`.
+    """
+    assert actor.person is not None
+    wanted, now_ms = set(scopes), instance.now_ms()
+    if beyond := sorted(wanted - actor.scopes):
+        known = ", ".join(sorted(actor.scopes))
+        raise ForbiddenError(f"your own token is not for {printable(beyond[0], 40)!r}; it is for: {known}")
+    if actor.until_ms is not None:
+        left = (actor.until_ms - now_ms) / (24 * people.HOUR_MS)
+        days = left if days is None else min(days, left)
+    with instance.database.write() as connection:
+        return people.add_token(connection, actor.person, label, wanted, now_ms, days)
 
 
 @router.delete("/tokens/{token}", status_code=204)

@@ -7,13 +7,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
-from sqlalchemy import select
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from harness.errors import TtaError, UsageError, printable
 from harness.service import people, review, schema, submissions
+from harness.service.api.account import new_token
 from harness.service.instance import Instance
-from harness.service.pages.public import html, shown_submission
+from harness.service.pages.public import SCOPE_OF, html, shown_submission
 from harness.service.pages.session import COOKIE, actor_of, first, form_of, instance_of, signed_in
 from harness.service.people import SCOPES, Actor
 from harness.service.review import Objection
@@ -21,14 +21,17 @@ from harness.service.submissions import ForbiddenError, NotThereError
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 Form = Mapping[str, list[str]]
-_REASONED = ("open_review", "accept", "reject", "dispute", "uphold", "move_to_open", "retract", "check_again")
 
 
 @router.post("/submissions/{submission}/{action}")
 async def act(request: Request, submission: str, action: str) -> Response:
     """Do something to a submission."""
     form = await form_of(request)
-    return await run_in_threadpool(_done, request, submission, lambda i, a: _act(i, a, submission, action, form))
+    if action not in SCOPE_OF:
+        raise NotThereError(f"nothing is called {printable(action)!r} here")
+    return await run_in_threadpool(
+        _done, request, submission, SCOPE_OF[action], lambda i, a: _act(i, a, submission, action, form)
+    )
 
 
 @router.post("/objections/{objection}/decision")
@@ -37,16 +40,18 @@ async def decide(request: Request, objection: str) -> Response:
     form, submission = await form_of(request), request.query_params.get("of", "")
     decision, reason = first(form, "decision"), first(form, "reason")
     return await run_in_threadpool(
-        _done, request, submission, lambda i, a: review.decide(i, a, objection, decision, reason)
+        _done, request, submission, "review", lambda i, a: review.decide(i, a, objection, decision, reason)
     )
 
 
-def _done(request: Request, submission: str, work: Callable[[Instance, Actor], object]) -> Response:
+def _done(request: Request, submission: str, scope: str, work: Callable[[Instance, Actor], object]) -> Response:
     """Do it and go back to the page; or show the page with the reason why it was not done."""
     instance, actor = instance_of(request), actor_of(request)
     if not actor.is_known:
         return RedirectResponse("/account", 303)
     try:
+        if scope not in actor.scopes:
+            raise ForbiddenError(f"the token with which you signed in is not for {scope!r}")
         work(instance, actor)
     except NotThereError:
         raise
@@ -71,10 +76,8 @@ def _act(instance: Instance, actor: Actor, submission: str, action: str, form: F
         with instance.database.write() as connection:
             found = submissions.locked(connection, submission, actor)
             submissions.change(connection, "withdraw", found, actor, instance.now_ms())
-    elif action in _REASONED:
-        review.act(instance, actor, submission, action, first(form, "reason"))
     else:
-        raise NotThereError(f"nothing is called {printable(action)!r} here")
+        review.act(instance, actor, submission, action, first(form, "reason"))
 
 
 @router.get("/account")
@@ -91,7 +94,14 @@ def _account(instance: Instance, actor: Actor, error: str = "", secret: str = ""
             query = table.select().where(table.c.person == actor.person).order_by(table.c.created_ms.desc()).limit(100)
             tokens = list(connection.execute(query))
     return html(
-        "service_account.html", "account", actor, status, error=error, secret=secret, tokens=tokens, scopes=SCOPES
+        "service_account.html",
+        "account",
+        actor,
+        status,
+        error=error,
+        secret=secret,
+        tokens=tokens,
+        scopes=[scope for scope in SCOPES if scope in actor.scopes],
     )
 
 
@@ -139,15 +149,14 @@ async def make_token(request: Request) -> Response:
 
 def _make_token(request: Request, label: str, scopes: list[str]) -> Response:
     instance, actor = instance_of(request), actor_of(request)
-    if actor.person is None:
+    if not actor.is_known:
         return RedirectResponse("/account", 303)
     try:
         if not label.strip():
             raise UsageError("say what the token is for")
-        with instance.database.write() as connection:
-            _, secret = people.add_token(connection, actor.person, label, scopes, instance.now_ms())
-    except UsageError as error:
-        return _account(instance, actor, str(error), status=422)
+        _, secret = new_token(instance, actor, label, scopes)
+    except (UsageError, ForbiddenError) as error:
+        return _account(instance, actor, str(error), status=403 if isinstance(error, ForbiddenError) else 422)
     return _account(instance, actor, secret=secret)
 
 
@@ -162,7 +171,5 @@ def _revoke(request: Request, token: str) -> Response:
     instance, actor = instance_of(request), actor_of(request)
     if actor.person is not None:
         with instance.database.write() as connection:
-            known = connection.execute(select(schema.token.c.id).where(schema.token.c.id == token)).scalar()
-            if known is not None:
-                people.revoke_token(connection, token, actor.person, instance.now_ms())
+            people.revoke_token(connection, token, actor.person, instance.now_ms())
     return RedirectResponse("/account", 303)

@@ -30,11 +30,11 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 FIRST_ROWS, PAGE_ROWS = 8, 50
 METRICS = {"seconds": "score", "measured": "measured time", "energy": "energy", "cost": "cost"}
 _WAITING = (State.DRAFT, State.RECEIVED)
-# What a page offers: not what only programs do.
-_OFFERED = (
-    "withdraw", "check_again", "open_review", "object", "accept", "reject", "dispute", "uphold", "move_to_open",
-    "retract",
-)  # fmt: skip
+# What a page offers, and what somebody's token must be for: not what only programs do.
+SCOPE_OF = {
+    **dict.fromkeys(("withdraw", "check_again", "object", "comment", "dispute"), "submit"),
+    **dict.fromkeys(("open_review", "accept", "reject", "uphold", "move_to_open", "retract"), "review"),
+}
 
 
 def html(template: str, path: str, actor: Actor, status: int = 200, **context: Any) -> HTMLResponse:
@@ -214,9 +214,9 @@ def shown_submission(
         error=error,
         is_waiting=found.state in _WAITING and not error,
         has_page=has_page,
-        actions=[action for action in actions(found.state, roles) if action in _OFFERED],
+        actions=[item for item in actions(found.state, roles) if SCOPE_OF.get(item) in actor.scopes],
         twice=[action for action, item in TRANSITIONS.items() if item.num_people > 1],
-        may_decide=Role.ORGANISER in roles,
+        may_decide=Role.ORGANISER in roles and "review" in actor.scopes,
     )
 
 

@@ -85,12 +85,12 @@ def first(form: Mapping[str, list[str]], name: str) -> str:
 
 
 def signed_in(request: Request, actor: Actor, target: str) -> Response:
-    """Begin a session, and go to a page."""
+    """Begin a session with the token that somebody has shown, and go to a page."""
     instance = instance_of(request)
     hours = instance.settings.limits.session_hours
-    assert actor.person is not None
+    assert actor.token is not None
     with instance.database.write() as connection:
-        secret = people.add_session(connection, actor.person, instance.now_ms(), hours)
+        secret = people.add_session(connection, actor.token, instance.now_ms(), hours)
     answer = RedirectResponse(target, 303)
     is_secure = instance.settings.url.startswith("https:")
     answer.set_cookie(

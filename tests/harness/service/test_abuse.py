@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 from harness.service import jobs, schema, worker
 from harness.service.instance import Instance
 from tests import fabricate
+from tests.harness.service.test_pages import HERE
 from tests.harness.service.world import Member, World, listing, send, write_submission
 
 
@@ -98,3 +99,69 @@ def test_a_character_that_the_database_does_not_keep_is_no_error_of_the_server(
     if not unreviewed.instance.database.is_sqlite:
         assert answer.status_code == 422
         assert "cannot be kept" in answer.json()["detail"]
+
+
+def own_token(member: Member, *scopes: str, **more: Any) -> str:
+    """A new token of a member, for some scopes."""
+    answer = member.post("/tokens", json={"label": "one", "scopes": list(scopes), **more})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["token"])
+
+
+def signed_in(world: World, token: str) -> TestClient:
+    """A browser in which a token was shown."""
+    client = TestClient(world.client.app)
+    assert client.post("/account/sign-in", data={"token": token}, headers=HERE).status_code == 200
+    return client
+
+
+def test_a_session_is_for_no_more_than_its_token(small_reviewed: World) -> None:
+    """Whoever finds an organiser's token for submitting neither decides with it, nor makes a stronger one of it."""
+    world = small_reviewed
+    submission = world.submit(world.alice)
+    world.work()
+    objection = _objected(world, submission)
+    client = signed_in(world, own_token(world.olga, "read", "submit"))
+
+    page = client.get(f"/submissions/{submission}").text
+    accepted = client.post(f"/submissions/{submission}/accept", data={"reason": "x"}, headers=HERE)
+    decided = client.post(
+        f"/objections/{objection}/decision?of={submission}", data={"decision": "upheld", "reason": "x"}, headers=HERE
+    )
+    made = client.post("/account/token", data={"label": "x", "scopes": ["admin"]}, headers=HERE)
+
+    assert (accepted.status_code, decided.status_code, made.status_code) == (403, 403, 403)
+    assert "Accept" not in page
+    assert "Dismiss" not in page
+    assert world.state(submission) == "objected"
+    assert 'value="admin"' not in client.get("/account").text
+    assert "Dismiss" in signed_in(world, world.olga.token).get(f"/submissions/{submission}").text
+
+
+def _objected(world: World, submission: str) -> str:
+    answer = world.carol.post(f"/submissions/{submission}/objections", json={"rule": "TIM001", "text": "too fast"})
+    return str(answer.json()["id"])
+
+
+def test_a_session_ends_with_its_token(small: World) -> None:
+    """Revoked, it is worth nothing in a browser either."""
+    token = own_token(small.alice, "read", "submit")
+    client = signed_in(small, token)
+    assert "Sign out" in client.get("/account").text
+    [known, *_] = small.alice.get("/tokens").json()["tokens"]
+
+    client.post("/account/revoke", data={"token": known["id"]}, headers=HERE)
+
+    assert "Sign out" not in client.get("/account").text
+
+
+def test_a_token_makes_none_that_outlives_it(small: World) -> None:
+    """Otherwise its end would be none; one that ends earlier does."""
+    short = small.know("short", "acme", own_token(small.alice, "read", days=2))
+    children = [small.know(f"child{days}", "acme", own_token(short, "read", **days)) for days in ({}, {"days": 30})]
+    early = small.know("early", "acme", own_token(short, "read", days=1))
+
+    small.time.advance(1)
+    assert [item.get("/me").status_code for item in (short, *children, early)] == [200, 200, 200, 401]
+    small.time.advance(1)
+    assert [item.get("/me").status_code for item in (short, *children)] == [401, 401, 401]
