@@ -40,20 +40,26 @@ def serve(folder: Path, host: str, port: int, *, has_worker: bool, database: str
         with listener:
             address = listener.getsockname()
             print(f"http://{f'[{address[0]}]' if ':' in address[0] else address[0]}:{address[1]}/", flush=True)
-            config = uvicorn.Config(
-                application(instance),
-                http=type("SizedProtocol", (LimitedProtocol,), {"limit": descriptors()}),
-                ws="none",
-                backlog=BACKLOG,
-                log_level="error",  # uvicorn warns of every request that is not HTTP, which anyone can send without end
-                server_header=False,
-                lifespan="off",
-            )
-            uvicorn.Server(config).run(sockets=[listener])
+            uvicorn.Server(configuration(instance)).run(sockets=[listener])
     finally:
         if worker is not None:
             worker.end()
         instance.close()
+
+
+def configuration(instance: Instance) -> uvicorn.Config:
+    """Return how the service is served."""
+    return uvicorn.Config(
+        application(instance),
+        http=type("SizedProtocol", (LimitedProtocol,), {"limit": descriptors()}),
+        ws="none",
+        backlog=BACKLOG,
+        log_level="error",  # uvicorn warns of every request that is not HTTP, which anyone can send without end
+        server_header=False,
+        # A request is from where its connection is from: X-Forwarded-For could say the address of the trusted proxy.
+        proxy_headers=False,
+        lifespan="off",
+    )
 
 
 class _Supervisor:

@@ -29,10 +29,12 @@ def actor_of(request: Request) -> Actor:
     instance = instance_of(request)
     proxy = instance.settings.proxy
     if proxy.header and request.client is not None and request.client.host in proxy.addresses:
-        subject = request.headers.get(proxy.header)
-        if subject:
+        subjects = request.headers.getlist(proxy.header)
+        if len(subjects) > 1:  # the client has sent one, too, and the proxy has added its own to it
+            return NOBODY
+        if subjects and subjects[0]:
             with instance.database.read() as connection:
-                return people.by_subject(connection, subject) or NOBODY
+                return people.by_subject(connection, subjects[0]) or NOBODY
     secret = request.cookies.get(COOKIE)
     if not secret:
         return NOBODY

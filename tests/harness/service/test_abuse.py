@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from base64 import b64encode
+from email.utils import formatdate
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -9,11 +13,17 @@ from fastapi.testclient import TestClient
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from harness.service import jobs, schema, worker
+from harness.base import ssh_signature
+from harness.service import checkpoints, jobs, people, schema, serving, uploads, worker
 from harness.service.instance import Instance
+from harness.service.people import Actor
+from harness.service.submissions import ConflictError, NotThereError
+from harness.transparency.checkpoint import COSIGN_NAMESPACE, SignedCheckpoint, parse_note
 from tests import fabricate
 from tests.harness.service.test_pages import HERE
-from tests.harness.service.world import Member, World, listing, send, write_submission
+from tests.harness.service.test_submitting import create_upload, patch
+from tests.harness.service.world import START_MS, Member, World, listing, send, write_submission
+from tests.rules import signing
 
 
 def forgiving(world: World, member: Member) -> TestClient:
@@ -165,3 +175,31 @@ def test_a_token_makes_none_that_outlives_it(small: World) -> None:
     assert [item.get("/me").status_code for item in (short, *children, early)] == [200, 200, 200, 401]
     small.time.advance(1)
     assert [item.get("/me").status_code for item in (short, *children)] == [401, 401, 401]
+
+
+def test_the_address_of_a_request_is_that_of_its_connection(small: World) -> None:
+    """Whoever reaches the server from the machine itself cannot say that the trusted proxy did."""
+    _trust_proxy(small, "10.0.0.5")
+    config = serving.configuration(small.instance)
+    config.load()
+    client = TestClient(config.loaded_app, client=("127.0.0.1", 5000))
+    headers = {"x-remote-user": "alice@acme", "x-forwarded-for": "10.0.0.5"}
+
+    assert "Sign out" not in client.get("/account", headers=headers).text
+
+
+def test_a_proxy_that_adds_its_header_to_the_clients_is_not_believed(small: World) -> None:
+    """Which of the two names is the proxy's is not known."""
+    _trust_proxy(small, "testclient")
+    pairs = [("x-remote-user", "alice@acme"), ("x-remote-user", "mallory")]
+
+    assert "Sign out" in small.client.get("/account", headers=pairs[:1]).text
+    assert "Sign out" not in small.client.get("/account", headers=pairs).text
+
+
+def _trust_proxy(world: World, address: str) -> None:
+    table = schema.person
+    with world.instance.database.write() as connection:
+        connection.execute(table.update().where(table.c.name == "alice").values(subject="alice@acme"))
+    object.__setattr__(world.instance.settings.proxy, "header", "X-Remote-User")
+    object.__setattr__(world.instance.settings.proxy, "addresses", [address])
