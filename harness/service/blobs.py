@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from sqlalchemy import Connection, Dialect, Insert, Table, select
+from sqlalchemy import Connection, Dialect, Insert, Table, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from harness.base.files import sync_folder
@@ -68,7 +68,7 @@ class BlobStore:
         """
         target = self.path(sha256)
         target.parent.mkdir(exist_ok=True, mode=0o700)
-        draft.chmod(0o400)
+        draft.chmod(0o444)  # its folder is closed; an export of it is a link, which a web server reads
         draft.replace(target)
         sync_folder(target.parent)
 
@@ -119,6 +119,13 @@ def note_held(connection: Connection, organisation: str, found: Sequence[tuple[s
         unless_there(dialect, schema.blob_holder),
         [{"sha256": sha256, "organisation": organisation} for sha256, _ in rows],
     )
+
+
+def held_bytes(connection: Connection, organisation: str) -> int:
+    """Return how many bytes the files have that an organisation has sent."""
+    blob, holder = schema.blob, schema.blob_holder
+    query = select(func.coalesce(func.sum(blob.c.num_bytes), 0)).select_from(blob.join(holder))
+    return int(connection.execute(query.where(holder.c.organisation == organisation)).scalar_one())
 
 
 def held(connection: Connection, organisation: str, digests: Iterable[str]) -> set[str]:

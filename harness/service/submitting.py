@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from email.utils import formatdate
 from pathlib import Path
 
 from sqlalchemy import Connection, func, insert, or_, select
@@ -155,10 +156,7 @@ def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
         raise UsageError(f"{num_bytes:,} bytes; a result has at most {limits.max_result_bytes:,}")
     manifest, now_ms = manifest_digest(what.files), instance.now_ms()
     with instance.database.write() as connection:
-        # One announcement of a team at a time: two that are alike become one, and the counts below are true.
-        connection.execute(
-            select(schema.organisation.c.id).where(schema.organisation.c.id == actor.organisation).with_for_update()
-        )
+        quota = lock_quota(connection, instance, actor)  # so that two that are alike become one
         known = _known(connection, actor, manifest, what.idempotency_key)
         if known is not None:
             if known.manifest_sha256 != manifest:
@@ -167,7 +165,7 @@ def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
                 submissions.change(connection, "renew", known, actor, now_ms)
                 known = submissions.find(connection, known.id, actor)
             return Announced(known, _missing(connection, actor, what.files), is_new=False)
-        _require_room(connection, instance, actor, num_bytes, now_ms)
+        _require_room(connection, instance, actor, num_bytes, quota, now_ms)
         found = round_named(connection, what.round, now_ms)
         _require_own(connection, actor, what)
         submission = instance.new_id()
@@ -206,18 +204,31 @@ def _known(connection: Connection, actor: Actor, manifest: str, key: str | None)
     return None if found is None else submissions.locked(connection, found, None)
 
 
-def _require_room(connection: Connection, instance: Instance, actor: Actor, num_bytes: int, now_ms: int) -> None:
-    limits, own = instance.settings.limits, _submission.c.organisation == actor.organisation
-    quota = connection.execute(
-        select(schema.organisation.c.quota_bytes).where(schema.organisation.c.id == actor.organisation)
-    ).scalar()
-    quota = limits.quota_bytes if quota is None else quota
-    used = connection.execute(select(func.coalesce(func.sum(_submission.c.num_bytes), 0)).where(own)).scalar_one()
-    if used + num_bytes > quota:
+def lock_quota(connection: Connection, instance: Instance, actor: Actor) -> int:
+    """Return how many bytes a team may have, and keep its other requests from counting theirs meanwhile."""
+    table = schema.organisation
+    query = select(table.c.quota_bytes).where(table.c.id == actor.organisation).with_for_update()
+    quota: int | None = connection.execute(query).scalar()
+    return instance.settings.limits.quota_bytes if quota is None else quota
+
+
+def require_quota(actor: Actor, num_used: int, num_bytes: int, quota: int) -> None:
+    """Raises:
+    ForbiddenError: with so many bytes more than it has, a team would have more than its quota.
+    """
+    if (total := num_used + num_bytes) > quota:
         raise ForbiddenError(
-            f"{num_bytes:,} bytes would make {used + num_bytes:,} of {actor.organisation_name}'s {quota:,}; ask the "
-            "organiser for a larger quota"
+            f"{num_bytes:,} bytes would make {total:,} of {actor.organisation_name}'s {quota:,}; ask the organiser for "
+            "a larger quota"
         )
+
+
+def _require_room(
+    connection: Connection, instance: Instance, actor: Actor, num_bytes: int, quota: int, now_ms: int
+) -> None:
+    limits, own = instance.settings.limits, _submission.c.organisation == actor.organisation
+    used = connection.execute(select(func.coalesce(func.sum(_submission.c.num_bytes), 0)).where(own)).scalar_one()
+    require_quota(actor, used, num_bytes, quota)
     drafts = connection.execute(select(func.count()).where(own, _submission.c.state == State.DRAFT)).scalar_one()
     if drafts >= limits.max_drafts:
         raise ForbiddenError(
@@ -392,8 +403,10 @@ def _blob_path(instance: Instance, files: Sequence[ListedFile], path: str) -> Pa
     raise InputError(f"{path}: is not among the files")
 
 
-def file_response(instance: Instance, files: Sequence[ListedFile], path: str) -> FileResponse:
+def file_response(instance: Instance, submission: Submission, files: Sequence[ListedFile], path: str) -> FileResponse:
     """Return an answer with a file of a submission: something to save, and nothing that a browser would show.
+
+    It is as old as the submission: the time of the blob is that at which any team has sent it last.
 
     Raises:
         NotThereError: it is not among the files, or was never sent.
@@ -402,6 +415,7 @@ def file_response(instance: Instance, files: Sequence[ListedFile], path: str) ->
     place = None if listed is None else instance.blobs.path(listed.sha256)
     if listed is None or place is None or not place.is_file():
         raise NotThereError(f"the submission has no file {printable(path)!r}")
-    headers = {"etag": f'"{listed.sha256}"', "x-content-type-options": "nosniff"}
+    modified = formatdate(submission.created_ms / 1000, usegmt=True)
+    headers = {"etag": f'"{listed.sha256}"', "last-modified": modified, "x-content-type-options": "nosniff"}
     name = path.rpartition("/")[2]
     return FileResponse(place, media_type="application/octet-stream", filename=name, headers=headers)

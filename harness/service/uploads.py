@@ -21,6 +21,7 @@ from harness.service import blobs, schema
 from harness.service.instance import Instance
 from harness.service.people import HOUR_MS, Actor
 from harness.service.submissions import ConflictError, ForbiddenError, NotThereError
+from harness.service.submitting import lock_quota, require_quota
 
 _upload = schema.upload
 
@@ -46,13 +47,14 @@ def create(instance: Instance, actor: Actor, sha256: str, num_bytes: int) -> Upl
     if not 0 <= num_bytes <= limits.max_file_bytes:
         raise UsageError(f"{num_bytes:,} bytes; a file has at most {limits.max_file_bytes:,}")
     with instance.database.write() as connection:
+        quota = lock_quota(connection, instance, actor)
         own = _upload.c.organisation == actor.organisation
         query = select(func.count(), func.coalesce(func.sum(_upload.c.num_bytes), 0)).where(own)
         count, total = connection.execute(query).one()
         if count >= limits.max_uploads:
             raise ForbiddenError(f"{count:,} uploads of {actor.organisation_name} are going on; end or remove one")
-        if total + num_bytes > limits.quota_bytes:
-            raise ForbiddenError(f"uploads of {actor.organisation_name} would have {total + num_bytes:,} bytes")
+        held = total + blobs.held_bytes(connection, actor.organisation)
+        require_quota(actor, held, num_bytes, quota)
         found = instance.new_id()
         _path(instance, found).touch(mode=0o600)
         expires_ms = now_ms + int(limits.upload_days * 24 * HOUR_MS)
@@ -118,22 +120,33 @@ class Piece:
 
 
 @contextlib.contextmanager
+def _locked(instance: Instance, upload: Upload) -> Iterator[BinaryIO]:
+    """Open an upload's file, which no other request has meanwhile.
+
+    Raises:
+        NotThereError: it has ended. ConflictError: another request has it.
+    """
+    path = _path(instance, upload.id)
+    with contextlib.ExitStack() as stack:
+        try:
+            stream = stack.enter_context(path.open("r+b", buffering=0))
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.stat()  # it may have been completed between the two
+        except FileNotFoundError:
+            raise NotThereError("there is no such upload; it may have ended or expired") from None
+        except BlockingIOError:
+            raise ConflictError("another request is sending this upload") from None
+        yield stream
+
+
+@contextlib.contextmanager
 def appending(instance: Instance, upload: Upload, offset: int, checksum: bytes | None) -> Iterator[Piece]:
     """Append a piece at `offset`; what has arrived is kept even if the connection breaks off.
 
     Raises:
         ConflictError: another request is writing it, or it has another size.
     """
-    path = _path(instance, upload.id)
-    try:
-        stream = path.open("r+b", buffering=0)
-    except FileNotFoundError:
-        raise NotThereError("there is no such upload; it may have ended or expired") from None
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConflictError("another request is sending this upload") from None
+    with _locked(instance, upload) as stream:
         size = stream.seek(0, os.SEEK_END)
         if size != offset:
             raise ConflictError(f"{size:,} bytes have arrived; go on there, not at {offset:,}")
@@ -150,10 +163,11 @@ def complete_if_whole(instance: Instance, actor: Actor, upload: Upload) -> None:
     """Keep an upload whose bytes have all arrived.
 
     Raises:
-        InputError: they have another digest; nothing is kept.
+        InputError: they have another digest; nothing is kept. ConflictError: another request is at it.
     """
-    if _path(instance, upload.id).stat().st_size == upload.num_bytes:
-        _complete(instance, actor, upload)
+    with _locked(instance, upload) as stream:
+        if stream.seek(0, os.SEEK_END) == upload.num_bytes:
+            _complete(instance, actor, upload)
 
 
 def _complete(instance: Instance, actor: Actor, upload: Upload) -> None:

@@ -230,7 +230,7 @@ def file(instance: TheInstance, actor: AnyActor, submission: str, path: str) -> 
     """Return one of a submission's files."""
     with instance.database.read() as connection:
         found = submissions.find(connection, submission, actor)
-        return submitting.file_response(instance, submitting.files_of(connection, found.id), path)
+        return submitting.file_response(instance, found, submitting.files_of(connection, found.id), path)
 
 
 def record(found: Submission) -> dict[str, Any]:

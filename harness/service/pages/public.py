@@ -140,7 +140,7 @@ def file(request: Request, submission: str, path: str) -> FileResponse:
     instance, actor = instance_of(request), actor_of(request)
     with instance.database.read() as connection:
         found = submissions.find(connection, submission, actor)
-        return submitting.file_response(instance, submitting.files_of(connection, found.id), path)
+        return submitting.file_response(instance, found, submitting.files_of(connection, found.id), path)
 
 
 @router.get("/rules/{path}")

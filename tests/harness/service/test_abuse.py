@@ -203,3 +203,89 @@ def _trust_proxy(world: World, address: str) -> None:
         connection.execute(table.update().where(table.c.name == "alice").values(subject="alice@acme"))
     object.__setattr__(world.instance.settings.proxy, "header", "X-Remote-User")
     object.__setattr__(world.instance.settings.proxy, "addresses", [address])
+
+
+def test_the_age_of_a_file_says_nothing_of_other_teams(small: World) -> None:
+    """When another team sends the same bytes, under embargo, the blob is written again."""
+    submission = small.submit(small.alice)
+    small.work()
+    [*_, listed] = small.client.get(f"/api/v1/submissions/{submission}/files").json()["files"]
+    places = [f"/api/v1/submissions/{submission}/files/{listed['path']}", f"/files/{submission}/{listed['path']}"]
+    before = [small.client.get(place).headers["last-modified"] for place in places]
+
+    os.utime(small.instance.blobs.path(listed["sha256"]), (0, 0))
+
+    assert [small.client.get(place).headers["last-modified"] for place in places] == before
+    assert before == [formatdate(START_MS / 1000, usegmt=True)] * 2
+
+
+def test_metrics_are_for_organisers(small: World) -> None:
+    """A token may be of the scope admin and its owner no organiser; how many results wait is under embargo."""
+    assert small.alice.get("/metrics").status_code == 403
+    assert small.olga.get("/metrics").status_code == 200
+
+
+def test_nobody_fills_a_checkpoint_with_signatures(small: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each team signs with one key, of a bounded size; together they stay a note that readers take."""
+    note = parse_note(small.client.get("/api/v1/log/checkpoint").content, "x")
+
+    def status(member: Member, key: str) -> int:
+        text = note.checkpoint.text.encode()
+        signature = ssh_signature.sign(text, signing.key(key), COSIGN_NAMESPACE, "--key").decode()
+        data = SignedCheckpoint(note.checkpoint, (*note.signatures, signature)).note.encode()
+        return member.post("/log/cosignatures", content=data).status_code
+
+    assert (status(small.bob, "bits"), status(small.bob, "bits"), status(small.bob, "other")) == (204, 204, 409)
+    monkeypatch.setattr(checkpoints, "MAX_BYTES", 700)
+    assert status(small.alice, "acme") == 409
+    monkeypatch.setattr(checkpoints, "MAX_BYTES", 1 << 16)
+    monkeypatch.setattr(checkpoints, "MAX_COSIGNATURE_BYTES", 100)
+    assert status(small.alice, "acme") == 422
+    monkeypatch.setattr(checkpoints, "MAX_COSIGNATURE_BYTES", 2048)
+    assert status(small.alice, "acme") == 204
+
+
+def test_what_was_uploaded_counts_in_the_quota(small: World) -> None:
+    """Also what no submission has, and by the team's own quota."""
+    table = schema.organisation
+    with small.instance.database.write() as connection:
+        connection.execute(table.update().where(table.c.name == "acme").values(quota_bytes=100))
+    assert patch(small.alice, create_upload(small.alice, sha256(b"a" * 60).hexdigest(), 60), 0, b"a" * 60) == 204
+    headers = {
+        "tus-resumable": "1.0.0",
+        "upload-length": "60",
+        "upload-metadata": f"sha256 {b64encode(b'b' * 64).decode()}",
+    }
+
+    refused = small.alice.post("/uploads", headers=headers)
+
+    assert refused.status_code == 403
+    assert "120 of acme's 100" in refused.json()["detail"]
+    assert small.bob.post("/uploads", headers=headers).status_code == 201
+
+
+def test_an_upload_is_completed_once(small: World) -> None:
+    """By whichever request is first; the others are told, and nothing is an error of the server."""
+    data = b"abc"
+    place = create_upload(small.alice, sha256(data).hexdigest(), len(data))
+    assert patch(small.alice, place, 0, data[:2]) == 204
+    actor = Actor("x", organisation=_organisation(small, "acme"))
+    upload = uploads.find(small.instance, actor, place.rpartition("/")[2])
+    uploads.complete_if_whole(small.instance, actor, upload)  # is not whole: nothing happens
+    with uploads.appending(small.instance, upload, 2, None) as piece:
+        piece.write(data[2:])
+        with pytest.raises(ConflictError, match="another request"):
+            uploads.complete_if_whole(small.instance, actor, upload)
+
+    uploads.complete_if_whole(small.instance, actor, upload)
+
+    with pytest.raises(NotThereError, match="may have ended"):
+        uploads.complete_if_whole(small.instance, actor, upload)
+    assert small.instance.blobs.path(sha256(data).hexdigest()).read_bytes() == data
+
+
+def _organisation(world: World, name: str) -> str:
+    with world.instance.database.read() as connection:
+        found = people.organisation_named(connection, name)
+    assert found is not None
+    return found
