@@ -14,6 +14,7 @@ from harness.service import events, exporting, jobs, schema
 from harness.service.api.dependencies import Organiser, TheInstance
 from harness.service.instance import Instance
 from harness.service.migrating import require_newest
+from harness.service.submissions import ForbiddenError
 
 router = APIRouter(tags=["exports"])
 own = APIRouter(include_in_schema=False)  # at the root: for readers of feeds, and for what watches over processes
@@ -74,7 +75,9 @@ def ready(instance: TheInstance) -> PlainTextResponse:
 
 @router.get("/metrics")
 def metrics(instance: TheInstance, actor: Organiser) -> PlainTextResponse:
-    """Return what a monitor watches, in Prometheus's text format; for a token of the scope admin."""
+    """Return what a monitor watches, in Prometheus's text format; for an organiser's token of the scope admin."""
+    if not actor.is_organiser:  # how many results wait in which state is under embargo
+        raise ForbiddenError("the metrics are for organisers")
     now_ms = instance.now_ms()
     with instance.database.read() as connection:
         by_state = jobs.counts(connection)
