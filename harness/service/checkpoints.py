@@ -15,12 +15,19 @@ from harness.service import events, schema
 from harness.service.blobs import unless_there
 from harness.service.instance import Instance
 from harness.service.submissions import ConflictError, NotThereError
-from harness.transparency.checkpoint import COSIGN_NAMESPACE, NAMESPACE, Checkpoint, SignedCheckpoint, parse_note
+from harness.transparency.checkpoint import (
+    COSIGN_NAMESPACE,
+    MAX_BYTES,
+    NAMESPACE,
+    Checkpoint,
+    SignedCheckpoint,
+    parse_note,
+)
 from harness.transparency.tree import root
 
 INTERVAL_MS = 1_000  # between two new ones: many events are in one
 _checkpoint, _cosignature = schema.checkpoint, schema.cosignature
-MAX_COSIGNATURES = 100
+MAX_COSIGNATURE_BYTES = 2048  # one with a key of 4,096 bits has 1,600
 
 
 def newest(instance: Instance) -> SignedCheckpoint:
@@ -58,30 +65,39 @@ def add_cosignature(instance: Instance, witness: str, data: bytes) -> None:
 
     Raises:
         InputError: it is no note. UsageError: its last signature is not a valid one of a witness.
-        ConflictError: it is not what this service signed. NotThereError: no checkpoint was made at this size.
+        ConflictError: it is not what this service signed, this witness has signed it with another key, or there is no
+            room for more signatures. NotThereError: no checkpoint was made at this size.
     """
     note = parse_note(data, "the cosignature")
     if not note.signatures:
         raise UsageError("the note has no signature")
     signature = note.signatures[-1].encode()
+    with instance.database.read() as connection:
+        known = of_size(connection, note.checkpoint.size)
+    if known.checkpoint != note.checkpoint:
+        raise ConflictError(
+            f"the checkpoint of {note.checkpoint.size:,} events is another here: if this service signed both, it has "
+            "shown two histories"
+        )
+    if len(signature) > MAX_COSIGNATURE_BYTES:
+        raise UsageError(f"the signature has {len(signature):,} bytes; at most {MAX_COSIGNATURE_BYTES:,} are kept")
+    try:
+        parsed = ssh_signature.parse_signature(signature)
+    except ValueError as error:
+        raise UsageError(f"the signature: {error}") from None
+    if parsed.namespace != COSIGN_NAMESPACE:
+        raise UsageError(f"the signature is for {printable(parsed.namespace, 60)!r}, not for {COSIGN_NAMESPACE!r}")
+    refusal = ssh_signature.refusal(known.checkpoint.text.encode(), signature, COSIGN_NAMESPACE)
+    if refusal is not None:
+        raise UsageError(f"the signature: {refusal.why}")
     with instance.database.write() as connection:
         known = of_size(connection, note.checkpoint.size)
-        if known.checkpoint != note.checkpoint:
-            raise ConflictError(
-                f"the checkpoint of {note.checkpoint.size:,} events is another here: if this service signed both, it "
-                "has shown two histories"
-            )
-        try:
-            parsed = ssh_signature.parse_signature(signature)
-        except ValueError as error:
-            raise UsageError(f"the signature: {error}") from None
-        if parsed.namespace != COSIGN_NAMESPACE:
-            raise UsageError(f"the signature is for {printable(parsed.namespace, 60)!r}, not for {COSIGN_NAMESPACE!r}")
-        refusal = ssh_signature.refusal(known.checkpoint.text.encode(), signature, COSIGN_NAMESPACE)
-        if refusal is not None:
-            raise UsageError(f"the signature: {refusal.why}")
-        if len(known.signatures) > MAX_COSIGNATURES:
-            raise ConflictError(f"this checkpoint has {MAX_COSIGNATURES} signatures; no more are kept")
+        same = (_cosignature.c.size == note.checkpoint.size) & (_cosignature.c.witness == witness)
+        other = connection.execute(select(_cosignature.c.key).where(same)).scalar()
+        if other not in (None, parsed.key[:200]):
+            raise ConflictError(f"{witness} has signed this checkpoint already, with {other}")
+        if len(known.note) + len(signature) > MAX_BYTES:  # what a reader of notes accepts
+            raise ConflictError("this checkpoint has as many signatures as a note can have; no more are kept")
         connection.execute(
             unless_there(connection.dialect, _cosignature).values(
                 size=note.checkpoint.size, key=parsed.key[:200], witness=witness, signature=signature.decode(),

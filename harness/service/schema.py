@@ -380,7 +380,7 @@ cosignature = Table(
     metadata,
     Column("size", BigInteger, ForeignKey("checkpoint.size"), primary_key=True, autoincrement=False),
     Column("key", String(200), primary_key=True),  # the fingerprint
-    _text("witness"),
+    _text("witness"),  # the organisation whose it is: of each, one, so that none keeps the others out
     Column("signature", Text, nullable=False),
     _ms("at_ms"),
 )

@@ -49,8 +49,8 @@ async def cosign(instance: TheInstance, actor: Submitter, request: Request) -> N
 def tile(instance: TheInstance, place: str) -> Response:
     """Return a tile by its path, as C2SP has them: `0/x001/x234/067`, `1/000.p/5`."""
     level, number, width = _place(place)
+    size = checkpoints.newest(instance).checkpoint.size
     with instance.database.read() as connection:
-        size = checkpoints.newest(instance).checkpoint.size
         if not 0 < width <= tile_width(level, number, size):
             raise NotThereError(f"there is no tile {place} in a log of {size:,} events")
         data = events.tile(connection, level, number, width)
