@@ -50,6 +50,8 @@ PUBLIC = (State.PUBLISHED, State.DISPUTED, State.MOVED_TO_OPEN, State.RETRACTED)
 RANKED = (State.PUBLISHED, State.MOVED_TO_OPEN)
 # Everybody who takes part in the round sees it.
 IN_REVIEW = (State.UNDER_REVIEW, State.OBJECTED, State.ACCEPTED, State.REJECTED)
+# Who has a submission in one of these takes part in its round: one that was found valid, and not withdrawn.
+TAKES_PART = (State.CHECKED, *IN_REVIEW, *PUBLIC)
 OPEN_TO_ITS_TEAM = (State.DRAFT, State.RECEIVED, State.CHECK_FAILED, State.INVALID, State.CHECKED)
 _BEFORE_PUBLICATION = (
     State.DRAFT, State.RECEIVED, State.CHECK_FAILED, State.INVALID, State.CHECKED, State.UNDER_REVIEW, State.OBJECTED,
@@ -62,7 +64,7 @@ class Role(StrEnum):
 
     SERVICE = "service"  # a worker, or the clock
     OWNER = "owner"  # of the submission's organisation
-    ENTRANT = "entrant"  # of another organisation that has a submission in the round
+    ENTRANT = "entrant"  # of another organisation that has a valid submission in the round
     AUDITOR = "auditor"  # of another organisation
     ORGANISER = "organiser"  # of another organisation
     SIGNED_IN = "signed in"  # anybody who is known, of another organisation

@@ -13,7 +13,7 @@ from harness.errors import TtaError
 from harness.service import events, jobs, schema
 from harness.service.events import Appended, News
 from harness.service.people import Actor
-from harness.service.states import IN_REVIEW, PUBLIC, TRANSITIONS, Role, State, refusal
+from harness.service.states import IN_REVIEW, PUBLIC, TAKES_PART, TRANSITIONS, Role, State, refusal
 
 _submission, _organisation, _round = schema.submission, schema.organisation, schema.round
 
@@ -92,7 +92,7 @@ def visible_to(actor: Actor) -> ColumnElement[bool]:
     takes_part = exists().where(
         other.c.round == _submission.c.round,
         other.c.organisation == actor.organisation,
-        other.c.state.not_in((State.DRAFT, State.WITHDRAWN)),
+        other.c.state.in_(TAKES_PART),
     )
     return or_(is_public, is_own, and_(_submission.c.state.in_(IN_REVIEW), takes_part))
 
@@ -140,7 +140,7 @@ def roles_of(connection: Connection, actor: Actor, submission: Submission) -> fr
     takes_part = select(_submission.c.id).where(
         _submission.c.round == submission.round,
         _submission.c.organisation == actor.organisation,
-        _submission.c.state.not_in((State.DRAFT, State.WITHDRAWN)),
+        _submission.c.state.in_(TAKES_PART),
     )
     if connection.execute(takes_part.limit(1)).scalar() is not None:
         roles.add(Role.ENTRANT)

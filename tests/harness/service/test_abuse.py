@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from harness.base import ssh_signature
-from harness.service import checkpoints, jobs, people, schema, serving, uploads, worker
+from harness.service import checkpoints, jobs, people, schema, serving, uploads, verifying, worker
 from harness.service.instance import Instance
 from harness.service.people import Actor
 from harness.service.submissions import ConflictError, NotThereError
@@ -289,3 +289,26 @@ def _organisation(world: World, name: str) -> str:
         found = people.organisation_named(connection, name)
     assert found is not None
     return found
+
+
+def test_who_takes_part_has_a_valid_submission(small_reviewed: World) -> None:
+    """Nonsense that was received, or found not valid, opens nobody the results of the others."""
+    world = small_reviewed
+    submission = world.submit(world.alice)
+    world.work()
+    tree = write_submission(world.bob)
+    for path in tree.rglob("result_*.txt"):
+        path.write_text("nonsense\n")
+    own = send(world.bob, tree)
+    objection = {"rule": "TIM001", "text": "too fast"}
+
+    seen = [world.bob.get(f"/submissions/{submission}").status_code]
+    world.work()
+    assert world.state(own) == "invalid"
+    seen.append(world.bob.get(f"/submissions/{submission}").status_code)
+    assert world.bob.post(f"/submissions/{submission}/objections", json=objection).status_code == 404
+    world.submit(world.bob)
+    world.work()
+    seen.append(world.bob.get(f"/submissions/{submission}").status_code)
+
+    assert seen == [404, 404, 200]

@@ -257,6 +257,7 @@ def test_what_each_role_may_do_in_each_state(small_reviewed: World, state: State
     world = small_reviewed
     world.join("zoe", "outside")
     world.submit(world.bob)  # takes part in the round
+    world.work()
     submission = world.submit(world.alice)
 
     for (name, roles), (action, (path, body)) in itertools.product(ROLES.items(), CALLS.items()):
