@@ -132,7 +132,7 @@ def places_of(files: Sequence[ListedFile]) -> Places:
 
 
 def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
-    """Begin a submission; with the same files as before, go on with that one.
+    """Begin a submission; with the same files as before, go on with that one. One that was withdrawn begins again.
 
     Raises:
         UsageError: the list is not one of a submission, is too large, or names another organisation, round or result.
@@ -162,8 +162,12 @@ def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
             if known.manifest_sha256 != manifest:
                 raise ConflictError(f"the idempotency key was used for submission {known.id}, which has other files")
             if known.state is State.WITHDRAWN:
-                submissions.change(connection, "renew", known, actor, now_ms)
+                _require_own(connection, actor, what)
+                chosen = round_named(connection, what.round, now_ms)
+                values = {"round": chosen, "supersedes": what.supersedes}
+                submissions.change(connection, "renew", known, actor, now_ms, {"round": chosen}, **values)
                 known = submissions.find(connection, known.id, actor)
+            _require_round(connection, known, what.round)
             return Announced(known, _missing(connection, actor, what.files), is_new=False)
         _require_room(connection, instance, actor, num_bytes, quota, now_ms)
         found = round_named(connection, what.round, now_ms)
@@ -192,6 +196,15 @@ def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
         )
         events.append(connection, now_ms, news)
         return Announced(row, missing, is_new=True)
+
+
+def _require_round(connection: Connection, known: Submission, name: str | None) -> None:
+    """Refuse to let a team believe that files are in another round than they are."""
+    own = connection.execute(select(_round.c.name).where(_round.c.id == known.round)).scalar_one()
+    if name not in (None, own):
+        raise ConflictError(
+            f"these files are submission {known.id}, in the round {own}; to submit them to another, withdraw it first"
+        )
 
 
 def _known(connection: Connection, actor: Actor, manifest: str, key: str | None) -> Submission | None:

@@ -312,3 +312,23 @@ def test_who_takes_part_has_a_valid_submission(small_reviewed: World) -> None:
     seen.append(world.bob.get(f"/submissions/{submission}").status_code)
 
     assert seen == [404, 404, 200]
+
+
+def test_the_same_files_are_in_one_round(small: World) -> None:
+    """Whoever names another is not given the receipt of the first; withdrawn, they may be submitted to another."""
+    world = small
+    world.add_round("second")
+    tree = write_submission(world.alice)
+    submission = send(world.alice, tree, round="rolling", finalise=False)
+    body = {"files": listing(tree), "round": "second"}
+
+    refused = world.alice.post("/submissions", json=body)
+    assert refused.status_code == 409
+    assert "in the round rolling" in refused.json()["detail"]
+    world.alice.post(f"/submissions/{submission}/withdraw")
+    assert world.alice.post("/submissions", json={**body, "round": "nowhere"}).status_code == 422
+    assert world.alice.post("/submissions", json=body).status_code == 200
+    send(world.alice, tree, round="second")
+    found = world.alice.get("/submissions?round=second").json()["submissions"]
+    assert [item["id"] for item in found] == [submission]
+    assert list(verifying.faults(world.instance, with_files=False)) == []
