@@ -88,7 +88,7 @@ def decide(instance: Instance, actor: Actor, objection: str, decision: str, reas
 
     Raises:
         UsageError: it is neither, or has no reason. ForbiddenError: they are no organiser of another organisation than
-            the submitter's and the objector's. ConflictError: it is decided.
+            the submitter's, or objected themselves. ConflictError: it is decided.
     """
     if decision not in (UPHELD, DISMISSED):
         raise UsageError(f"decision {printable(decision)!r}: it must be {UPHELD} or {DISMISSED}")
@@ -117,9 +117,10 @@ def withdraw_objection(instance: Instance, actor: Actor, objection: str) -> None
 
 def _locked_objection(connection: Connection, objection: str, actor: Actor):  # type: ignore[no-untyped-def]
     submission = connection.execute(select(_objection.c.submission).where(_objection.c.id == objection)).scalar()
-    if submission is None:
-        raise NotThereError(f"there is no objection {printable(objection)}")
-    found = submissions.locked(connection, submission, actor)
+    try:
+        found = submissions.locked(connection, submission or "", actor)
+    except NotThereError:  # whether there is such an objection to what they do not see is not said
+        raise NotThereError(f"there is no objection {printable(objection)}") from None
     row = connection.execute(_objection.select().where(_objection.c.id == objection)).one()
     if row.state != "open":
         raise ConflictError(f"the objection is {row.state}")
@@ -212,9 +213,15 @@ def act(instance: Instance, actor: Actor, submission: str, action: str, reason: 
 def _first(
     connection: Connection, found: Submission, action: str, actor: Actor, reason: str, now_ms: int
 ) -> str | None:
-    """Return who proposed this before, and close the proposal; None if nobody else did, and it is proposed now."""
+    """Return who proposed this before, and close the proposal; None if nobody else did, and it is proposed now.
+
+    What somebody proposed who could not do so any more does not count.
+    """
+    person = schema.person
+    may_decide = person.c.is_organiser & person.c.disabled_ms.is_(None) & (person.c.organisation != found.organisation)
     is_open = (_proposal.c.submission == found.id) & (_proposal.c.action == action) & (_proposal.c.state == "open")
-    others = connection.execute(_proposal.select().where(is_open)).all()
+    query = select(_proposal.c.id, _proposal.c.person).join(person, person.c.id == _proposal.c.person)
+    others = connection.execute(query.where(is_open, may_decide)).all()
     by_another = next((row for row in others if row.person != actor.person), None)
     if by_another is None:
         if others:

@@ -332,3 +332,37 @@ def test_the_same_files_are_in_one_round(small: World) -> None:
     found = world.alice.get("/submissions?round=second").json()["submissions"]
     assert [item["id"] for item in found] == [submission]
     assert list(verifying.faults(world.instance, with_files=False)) == []
+
+
+@pytest.mark.parametrize("change", [{"is_organiser": False}, {"disabled_ms": 1}, {"organisation": None}], ids=str)
+def test_a_proposal_counts_while_its_proposer_may_decide(small_reviewed: World, change: dict[str, Any]) -> None:
+    """Two pairs of eyes are two who may see: not one who has left, or has gone to the submitter's organisation."""
+    world = small_reviewed
+    otto, oona = (world.join(name, f"of-{name}", is_organiser=True) for name in ("otto", "oona"))
+    submission = world.submit(world.alice)
+    world.work()
+
+    def rejected(member: Member) -> int:
+        body = {"reason": "it is too fast"}
+        return member.post(f"/submissions/{submission}/actions/reject", json=body).status_code
+
+    assert rejected(otto) == 202
+    values = {"organisation": _organisation(world, "acme")} if "organisation" in change else change
+    table = schema.person
+    with world.instance.database.write() as connection:
+        connection.execute(table.update().where(table.c.name == "otto").values(**values))
+
+    assert (rejected(world.olga), world.state(submission)) == (202, "under_review")
+    assert (rejected(oona), world.state(submission)) == (200, "rejected")
+
+
+def test_an_objection_under_embargo_is_not_there(small_reviewed: World) -> None:
+    """For whoever does not see the submission, as one that was never made."""
+    world = small_reviewed
+    submission = world.submit(world.alice)
+    world.work()
+    objection = _objected(world, submission)
+
+    details = [world.bob.post(f"/objections/{name}/withdraw").json()["detail"] for name in (objection, "0" * 32)]
+
+    assert details[0].replace(objection, "0" * 32) == details[1]
