@@ -16,19 +16,16 @@ from harness.board.text import rank_text
 from harness.checker import engine, registry
 from harness.checker.report import text
 from harness.commands._arguments import Parser, add_ruleset, as_path, utc_today
-from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable, unknown_name
+from harness.errors import ExitStatus, SubmissionError, TtaError, UsageError, printable
 from harness.handin import account, receipt, sending
-from harness.log import keys
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
 from harness.submission import pack, signature
 from harness.submission.claim import Claim
-from harness.submission.layout import CLAIM_NAME, MANIFEST_NAME, SYSTEM_NAME
+from harness.submission.claiming import claim_of
+from harness.submission.layout import MANIFEST_NAME
 from harness.submission.result import Result, read_result, results_below
-from harness.submission.weights import are_apart, place_fault
 from harness.witness.campaign import complete, is_complete
-
-CATEGORIES = ("available", "preview", "research")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,15 @@ def run(request: Request, today: date) -> ExitStatus:
     if not request.result.is_dir():
         raise UsageError(f"{request.result}: is not a folder that `tta run` wrote")
     result = read_result(request.result)
-    claim = _claim(request, result, today)
+    claim = claim_of(
+        result,
+        request.ruleset,
+        today,
+        submitter=request.submitter,
+        category=request.category,
+        notes=request.notes,
+        weights_at=request.weights_at,
+    )
     paths = pack.pack_paths(claim, result.repeats)
     if is_address(request.to):
         return _send(request, result, claim, ruleset, today)
@@ -176,82 +181,6 @@ def _send(request: Request, result: Result, claim: Claim, ruleset: RuleSet, toda
     print(receipt.verified(client, found))
     print(f"the receipt is in {place}; `tta status {request.result}` says what becomes of it", file=sys.stderr)
     return ExitStatus.OK
-
-
-def _claim(request: Request, result: Result, today: date) -> Claim:
-    """The claim for a result, from its logs and its system description."""
-    if not result.runs:
-        why = f": {result.unreadable[0].path}: {result.unreadable[0].message}" if result.unreadable else ""
-        raise SubmissionError(f"{request.result}: no run log (result_<k>.txt) in it can be read{why}")
-    if result.system is None or result.system_path is None or result.system_sha256 is None:
-        raise SubmissionError(_no_description(request.result, result))
-    category = request.category or _category(result.system.get("status"))
-    if category not in CATEGORIES:
-        raise UsageError(unknown_name("category", category, CATEGORIES))
-    first = result.runs[0]
-    submitter, system = result.system.get("submitter"), result.system.get("system_name")
-    for name in ("submitter", "system_name"):
-        if not isinstance(result.system.get(name), str):
-            raise SubmissionError(
-                f"{result.system_path}: {name!r} is missing or not a string; `tta doctor --out` writes it"
-            )
-    if request.submitter is not None and request.submitter != submitter:
-        raise UsageError(
-            f"--submitter {printable(request.submitter)!r}: the runs were made under the name {printable(submitter)!r} "
-            f"({result.system_path}); a log cannot be submitted under another name"
-        )
-    return Claim(
-        submitter=str(submitter),
-        system=str(system),
-        benchmark=str(first.value(keys.SUBMISSION_BENCHMARK)),
-        division=str(first.value(keys.SUBMISSION_DIVISION)),
-        category=category,
-        ruleset=request.ruleset,
-        system_sha256=result.system_sha256,
-        submitted=today.isoformat(),
-        notes=request.notes,
-        weights_at=_weights_at(request, result),
-    )
-
-
-def _weights_at(request: Request, result: Result) -> str:
-    """The place of weights that are too large for a submission; empty if there are none.
-
-    Raises:
-        UsageError: there are some, and no place is named; or there are none; or it is no address.
-    """
-    apart = [log.path.name for log in result.runs if are_apart(log)]
-    if apart and not request.weights_at:
-        raise UsageError(
-            f"{request.result}: {', '.join(apart)}: the weights are too large for a submission; publish what `tta run "
-            "--keep-weights` left next to the result, and name the folder with --weights-at ADDRESS"
-        )
-    if request.weights_at and not apart:
-        raise UsageError(f"--weights-at: no run of {request.result} has weights that are too large for a submission")
-    if request.weights_at and (fault := place_fault(request.weights_at)):
-        raise UsageError(f"--weights-at {printable(request.weights_at)!r}: {fault}")
-    return request.weights_at
-
-
-def _no_description(folder: Path, result: Result) -> str:
-    """Why a result has no system description to be submitted with."""
-    place = result.system_path or folder / SYSTEM_NAME
-    why = next((part.message for part in result.unreadable if part.path == result.system_path), None)
-    if why is not None:
-        return f"{place}: {why}"
-    if CLAIM_NAME in result.files:
-        return (
-            f"{folder}: has a {CLAIM_NAME}, so it is a submission already, and the description of its system belongs "
-            f"at {place}, which does not exist; without {CLAIM_NAME} it is taken from {SYSTEM_NAME} next to the logs"
-        )
-    return f"{folder}: has no {SYSTEM_NAME}; `tta run` writes one there"
-
-
-def _category(status: object) -> str:
-    """The category for an availability in MLPerf's words; research if the words are not known."""
-    return {"Available on-premise": "available", "Available cloud": "available", "Preview": "preview"}.get(
-        str(status), "research"
-    )
 
 
 def _standing(tree: Path, staged: Result, ruleset: RuleSet, today: date) -> str:

@@ -8,6 +8,7 @@ objections, proposals and comments. Nobody sees a person's e-mail or the names o
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -16,6 +17,8 @@ from harness.service import events, review, schema
 from harness.service.people import Actor
 from harness.service.submissions import Submission
 
+# Of an objection that was not decided, others than the review do not learn whose it was.
+_UNNAMED = ("submission.object", "objection.withdrawn")
 INTERNAL = ("submission.proposed", "submission.commented")  # kinds of events that only the review sees
 _objection, _comment, _verdict, _proposal = schema.objection, schema.comment, schema.verdict, schema.proposal
 
@@ -29,7 +32,12 @@ def of(connection: Connection, actor: Actor, submission: Submission) -> dict[str
     """Return verdict, findings, history, objections and comments, as far as `actor` sees them."""
     sees_review = review.sees_review(connection, actor, submission)
     verdict = connection.execute(_verdict.select().where(_verdict.c.id == submission.verdict)).one_or_none()
-    openings = events.of_subject(connection, submission.id)
+    happened = [
+        event
+        for event in (item.event for item in events.of_subject(connection, submission.id))
+        if is_shown(event["kind"], sees_review=sees_review)
+    ]
+    teams = _teams(connection, {event["actor"] for event in happened})
     found: dict[str, Any] = {
         "is_valid": None if verdict is None else verdict.is_valid,
         "ruleset": None if verdict is None else verdict.ruleset,
@@ -37,9 +45,11 @@ def of(connection: Connection, actor: Actor, submission: Submission) -> dict[str
         "checker": None if verdict is None else verdict.checker,
         "findings": None if verdict is None else json.loads(verdict.document),
         "history": [
-            {name: event[name] for name in ("seq", "at_ms", "kind", "body")}
-            for event in (item.event for item in openings)
-            if is_shown(event["kind"], sees_review=sees_review)
+            {
+                **{name: event[name] for name in ("seq", "at_ms", "kind", "body")},
+                "organisation": teams.get(event["actor"]) if sees_review or event["kind"] not in _UNNAMED else None,
+            }
+            for event in happened
         ],
         "objections": _objections(connection, submission, sees_review=sees_review),
     }
@@ -47,6 +57,14 @@ def of(connection: Connection, actor: Actor, submission: Submission) -> dict[str
         found["comments"] = _comments(connection, submission)
         found["proposals"] = _proposals(connection, submission)
     return found
+
+
+def _teams(connection: Connection, people: Collection[str | None]) -> dict[str | None, str]:
+    """Return the names of people's organisations, by the people's ids. The service itself has none."""
+    person, organisation = schema.person, schema.organisation
+    query = select(person.c.id, organisation.c.name).join(organisation, organisation.c.id == person.c.organisation)
+    rows = connection.execute(query.where(person.c.id.in_([item for item in people if item is not None])))
+    return {row.id: row.name for row in rows}
 
 
 def _objections(connection: Connection, submission: Submission, *, sees_review: bool) -> list[dict[str, Any]]:
@@ -57,6 +75,8 @@ def _objections(connection: Connection, submission: Submission, *, sees_review: 
         .where(_objection.c.submission == submission.id)
         .order_by(_objection.c.opened_ms, _objection.c.id)
     )
+    rows = [row for row in connection.execute(query) if sees_review or row.state in (review.UPHELD, review.DISMISSED)]
+    deciders = _teams(connection, {row.decided_by for row in rows})
     return [
         {
             "id": row.id,
@@ -67,11 +87,11 @@ def _objections(connection: Connection, submission: Submission, *, sees_review: 
             "text": row.text,
             "state": row.state,
             "decision": row.decision,
+            "decided_by": deciders.get(row.decided_by),
             "opened_ms": row.opened_ms,
             "decided_ms": row.decided_ms,
         }
-        for row in connection.execute(query)
-        if sees_review or row.state in (review.UPHELD, review.DISMISSED)
+        for row in rows
     ]
 
 
@@ -92,7 +112,12 @@ def _comments(connection: Connection, submission: Submission) -> list[dict[str, 
 
 def _proposals(connection: Connection, submission: Submission) -> list[dict[str, Any]]:
     query = _proposal.select().where(_proposal.c.submission == submission.id).order_by(_proposal.c.at_ms)
+    rows = connection.execute(query).all()
+    teams = _teams(connection, {row.person for row in rows})
     return [
-        {"action": row.action, "reason": row.reason, "state": row.state, "at_ms": row.at_ms}
-        for row in connection.execute(query)
-    ]
+        {
+            "action": row.action, "reason": row.reason, "state": row.state, "organisation": teams[row.person],
+            "at_ms": row.at_ms,
+        }
+        for row in rows
+    ]  # fmt: skip

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from harness.base.files import sha256_of
 from harness.errors import InputError, TtaError, UsageError, printable
-from harness.service import blobs, people, schema, submitting
+from harness.service import people, schema, submitting
 from harness.service.instance import Instance
 from harness.service.people import SCOPES, Actor
-from harness.service.submitting import Announcement, ListedFile
 from harness.submission.layout import BENCHMARKS, MODULE_PATTERN, RESULTS, SYSTEMS
 from harness.submission.result import find_results
 
@@ -52,17 +50,7 @@ def _import_one(instance: Instance, tree: Path, path: Path, round_name: str | No
     for folder in sorted((tree / organisation / BENCHMARKS).glob("*")):
         if benchmark.startswith(folder.name):
             files += [item for item in sorted(folder.iterdir()) if MODULE_PATTERN.fullmatch(item.name)]
-    listed = [ListedFile(item.relative_to(tree).as_posix(), sha256_of(item), item.stat().st_size) for item in files]
-    actor = _actor(instance, organisation)
-    found = submitting.announce(instance, actor, Announcement(tuple(listed), round_name))
-    for item in found.missing:
-        with (tree / item.path).open("rb") as stream:
-            instance.blobs.add(item.sha256, item.num_bytes, iter(lambda: stream.read(1 << 20), b""))
-    with instance.database.write() as connection:
-        sent = [(item.sha256, item.num_bytes) for item in found.missing]
-        blobs.note_held(connection, actor.organisation, sent, instance.now_ms())
-    submitting.finalise(instance, actor, found.submission.id)
-    return found.submission.id
+    return submitting.hand_in(instance, _actor(instance, organisation), tree, files, round_name)
 
 
 def _actor(instance: Instance, organisation: str) -> Actor:

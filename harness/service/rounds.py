@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Row, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from harness.errors import UsageError, printable
@@ -64,6 +65,12 @@ def add_round(
         raise UsageError(f"round {name}: there is one of this name") from None
     events.append(connection, now_ms, News("round.added", found, values, None if actor is None else actor.person))
     return found
+
+
+def open_at(connection: Connection, now_ms: int) -> list[Row[Any]]:
+    """Return the rounds that take submissions, by name."""
+    is_open = (_round.c.opens_ms <= now_ms) & or_(_round.c.closes_ms.is_(None), _round.c.closes_ms > now_ms)
+    return list(connection.execute(select(_round).where(is_open).order_by(_round.c.name)).all())
 
 
 def advance(instance: Instance, round_id: str) -> None:

@@ -23,6 +23,8 @@ class Limits:
     max_result_bytes: int = 4 * GIB
     max_files: int = 2_000
     max_bundle_bytes: int = 64 * MIB  # of files sent in one request
+    max_form_bytes: int = 32 * MIB  # of a folder sent from a browser: nothing of it is kept if the connection breaks
+    max_form_files: int = 200  # each is open while the form is read
     quota_bytes: int = 64 * GIB  # an organisation
     max_drafts: int = 100  # an organisation
     max_submissions_per_hour: int = 60_000  # an organisation

@@ -52,6 +52,10 @@ RANKED = (State.PUBLISHED, State.MOVED_TO_OPEN)
 IN_REVIEW = (State.UNDER_REVIEW, State.OBJECTED, State.ACCEPTED, State.REJECTED)
 # Who has a submission in one of these takes part in its round: one that was found valid, and not withdrawn.
 TAKES_PART = (State.CHECKED, *IN_REVIEW, *PUBLIC)
+# A better result of the team may take its place: what is on its way to a table, or in one.
+IMPROVABLE = (
+    State.CHECKED, State.UNDER_REVIEW, State.OBJECTED, State.ACCEPTED, State.PUBLISHED, State.MOVED_TO_OPEN,
+)  # fmt: skip
 OPEN_TO_ITS_TEAM = (State.DRAFT, State.RECEIVED, State.CHECK_FAILED, State.INVALID, State.CHECKED)
 _BEFORE_PUBLICATION = (
     State.DRAFT, State.RECEIVED, State.CHECK_FAILED, State.INVALID, State.CHECKED, State.UNDER_REVIEW, State.OBJECTED,

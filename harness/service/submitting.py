@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from email.utils import formatdate
 from pathlib import Path
 
-from sqlalchemy import Connection, func, insert, or_, select
+from sqlalchemy import Connection, func, insert, or_, select, update
 from starlette.responses import FileResponse
 
 from harness.base import strict_json
-from harness.base.files import small_file
+from harness.base.files import sha256_of, small_file
 from harness.base.values import mapping_or_empty
 from harness.errors import InputError, SubmissionError, UsageError, printable
-from harness.service import blobs, events, schema, submissions
+from harness.service import blobs, events, rounds, schema, submissions
 from harness.service.instance import Instance
 from harness.service.people import HOUR_MS, Actor
 from harness.service.states import State
@@ -167,6 +167,8 @@ def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
                 values = {"round": chosen, "supersedes": what.supersedes}
                 submissions.change(connection, "renew", known, actor, now_ms, {"round": chosen}, **values)
                 known = submissions.find(connection, known.id, actor)
+            if known.state is State.DRAFT:
+                known = _changed_mind(connection, actor, known, what, now_ms)
             _require_round(connection, known, what.round)
             return Announced(known, _missing(connection, actor, what.files), is_new=False)
         _require_room(connection, instance, actor, num_bytes, quota, now_ms)
@@ -205,6 +207,27 @@ def _require_round(connection: Connection, known: Submission, name: str | None) 
         raise ConflictError(
             f"these files are submission {known.id}, in the round {own}; to submit them to another, withdraw it first"
         )
+
+
+def _changed_mind(
+    connection: Connection, actor: Actor, draft: Submission, what: Announcement, now_ms: int
+) -> Submission:
+    """Return a draft with the round, and the result that it improves, as they are named now."""
+    named: dict[str, str] = {}
+    if what.round is not None:
+        is_it = connection.execute(select(_round.c.name).where(_round.c.id == draft.round)).scalar_one() == what.round
+        named |= {} if is_it else {"round": round_named(connection, what.round, now_ms)}
+    if what.supersedes is not None and what.supersedes != draft.supersedes:
+        if what.supersedes == draft.id:
+            raise UsageError("a submission cannot improve itself: these are the same files")
+        _require_own(connection, actor, what)
+        named["supersedes"] = what.supersedes
+    if not named:
+        return draft
+    connection.execute(update(_submission).where(_submission.c.id == draft.id).values(**named))
+    body = {"manifest_sha256": draft.manifest_sha256, "round": draft.round, **named}
+    events.append(connection, now_ms, events.News("submission.announced", draft.id, body, actor.person))
+    return submissions.find(connection, draft.id, actor)
 
 
 def _known(connection: Connection, actor: Actor, manifest: str, key: str | None) -> Submission | None:
@@ -256,8 +279,7 @@ def _require_room(
 
 def round_named(connection: Connection, name: str | None, now_ms: int) -> str:
     """Return the id of the round of that name, which must be open; without a name, of the only one that is."""
-    is_open = (_round.c.opens_ms <= now_ms) & or_(_round.c.closes_ms.is_(None), _round.c.closes_ms > now_ms)
-    rows = connection.execute(select(_round.c.id, _round.c.name).where(is_open).order_by(_round.c.name)).all()
+    rows = rounds.open_at(connection, now_ms)
     named = [row for row in rows if name in (None, row.name)]
     if len(named) == 1:
         return str(named[0].id)
@@ -344,6 +366,42 @@ def finalise(instance: Instance, actor: Actor, submission: str) -> Receipt:
         )  # fmt: skip
         assert changed.state is State.RECEIVED
         return receipt_of(connection, instance, submissions.find(connection, submission, None))
+
+
+def hand_in(
+    instance: Instance,
+    actor: Actor,
+    tree: Path,
+    files: Iterable[Path],
+    round_name: str | None = None,
+    supersedes: str | None = None,
+) -> str:
+    """Announce, keep and finalise a submission whose files are on this machine, in `tree`; return its id.
+
+    Raises:
+        TtaError: see `announce` and `finalise`.
+    """
+    listed = [ListedFile(item.relative_to(tree).as_posix(), sha256_of(item), item.stat().st_size) for item in files]
+    found = announce(instance, actor, Announcement(tuple(listed), round_name, supersedes))
+    for item in found.missing:
+        with (tree / item.path).open("rb") as stream:
+            instance.blobs.add(item.sha256, item.num_bytes, iter(lambda: stream.read(1 << 20), b""))
+    with instance.database.write() as connection:
+        sent = [(item.sha256, item.num_bytes) for item in found.missing]
+        blobs.note_held(connection, actor.organisation, sent, instance.now_ms())
+    finalise(instance, actor, found.submission.id)
+    return found.submission.id
+
+
+def own_receipt(connection: Connection, instance: Instance, submission: Submission, actor: Actor) -> Receipt:
+    """Return the receipt of a submission of the actor's team.
+
+    Raises:
+        ForbiddenError: it is another team's. ConflictError: it was not received.
+    """
+    if submission.organisation != actor.organisation:
+        raise ForbiddenError("a receipt is for the team that submitted")
+    return receipt_of(connection, instance, submission)
 
 
 def receipt_of(connection: Connection, instance: Instance, submission: Submission) -> Receipt:

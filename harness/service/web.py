@@ -19,7 +19,7 @@ from harness.errors import InputError, OutputError, TtaError, UsageError, printa
 from harness.service.api import account, boards, exports, log, review, rounds, submissions, uploads, witness
 from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
-from harness.service.pages import acting, public
+from harness.service.pages import acting, handing_in, public
 from harness.service.pages.render import CONTENT_POLICY, page
 from harness.service.pages.session import actor_of
 from harness.service.submissions import ConflictError, ForbiddenError, NotThereError
@@ -34,6 +34,11 @@ _STATUS: tuple[tuple[type[TtaError], int], ...] = (
     (OutputError, 507),
 )
 
+# What a page is called that says why something was not done; of another, as HTTP calls it.
+_TITLES = {
+    403: "Not permitted", 404: "Not found", 409: "Not possible now", 413: "Too large", 422: "Not understood",
+    503: "Not available now",
+}  # fmt: skip
 _KNOWN = frozenset(http.HTTPStatus)
 MAX_BODY_BYTES = 4 << 20  # a list of 2,000 files has less than a megabyte
 _STREAMED = re.compile(r"/api/v1/(submissions/[^/]+/files|uploads/[^/]+)")
@@ -65,26 +70,31 @@ def application(instance: Instance) -> FastAPI:
     app.add_exception_handler(ClientDisconnect, _gone)
     for router in (account, boards, exports, log, review, rounds, submissions, uploads, witness):
         app.include_router(router.router, prefix="/api/v1")
-    for pages in (exports.own, public.router, acting.router):
+    for pages in (exports.own, public.router, handing_in.router, acting.router):
         app.include_router(pages)
-    app.add_middleware(BoundedBodies)
+    app.add_middleware(BoundedBodies, form_bytes=instance.settings.limits.max_form_bytes)
     app.add_middleware(SecurityHeaders)
     return app
 
 
 class BoundedBodies:
-    """Refuses a body of more than `MAX_BODY_BYTES`, also one without an end, on every route that does not stream it."""
+    """Refuses a body that is too large, also one without an end, on every route that does not stream it.
 
-    def __init__(self, app: ASGIApp) -> None:
+    A form with files is parsed, and its files spooled, while it arrives: only here can it be stopped.
+    """
+
+    def __init__(self, app: ASGIApp, form_bytes: int) -> None:
         self._app = app
+        self._form_bytes = form_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _STREAMED.fullmatch(scope["path"]):
             await self._app(scope, receive, send)
             return
+        limit = self._form_bytes if scope["path"] == handing_in.PATH else MAX_BODY_BYTES
         said = dict(scope["headers"]).get(b"content-length", b"0")
-        if not said.isdigit() or int(said) > MAX_BODY_BYTES:
-            await problem(413, f"a body has at most {MAX_BODY_BYTES:,} bytes here")(scope, receive, send)
+        if not said.isdigit() or int(said) > limit:
+            await _answer(Request(scope), 413, _too_large(limit))(scope, receive, send)
             return
         num_bytes = 0
 
@@ -92,11 +102,15 @@ class BoundedBodies:
             nonlocal num_bytes
             message = await receive()
             num_bytes += len(message.get("body", b""))
-            if num_bytes > MAX_BODY_BYTES:
-                raise HTTPException(413, f"a body has at most {MAX_BODY_BYTES:,} bytes here")
+            if num_bytes > limit:
+                raise HTTPException(413, _too_large(limit))
             return message
 
         await self._app(scope, bounded, send)
+
+
+def _too_large(limit: int) -> str:
+    return f"a body has at most {limit:,} bytes here; `tta submit RESULT --to URL` sends larger results, in pieces"
 
 
 class SecurityHeaders:
@@ -120,10 +134,19 @@ def _answer(request: Request, status: int, detail: str, **more: Any) -> Response
     """Return an answer about an error: a page to somebody who looks at pages."""
     if request.url.path.startswith("/api/"):
         return problem(status, detail, **more)
-    title = http.HTTPStatus(status).phrase if status in _KNOWN else "Refused"
-    actor = actor_of(request) if status not in (500, 503) else None
-    context = {"actor": actor if actor is not None and actor.is_known else None, "title": title, "detail": detail}
-    return HTMLResponse(page("service_error.html", request.url.path.lstrip("/"), **context), status)
+    title = _TITLES.get(status) or (http.HTTPStatus(status).phrase if status in _KNOWN else "Refused")
+    actor = actor_of(request) if status not in (413, 500, 503) else None
+    return HTMLResponse(
+        page(
+            "service_error.html",
+            request.url.path.lstrip("/"),
+            actor=actor if actor is not None and actor.is_known else None,
+            title=title,
+            detail=detail,
+            status=status,
+        ),
+        status,
+    )
 
 
 def problem(status: int, detail: str, **more: Any) -> JSONResponse:

@@ -153,7 +153,7 @@ def require_libraries() -> None:
     """Raises:
     MissingDependencyError: a library of the service is not installed.
     """
-    for name in ("alembic", "cryptography", "fastapi", "sqlalchemy", "uvicorn"):
+    for name in ("alembic", "cryptography", "fastapi", "python_multipart", "sqlalchemy", "uvicorn"):
         if importlib.util.find_spec(name) is None:
             raise MissingDependencyError(
                 f"the leaderboard's service needs {name!r}, which is not installed: pip install 'tta-harness[board]'"

@@ -57,7 +57,7 @@ def _done(request: Request, submission: str, scope: str, work: Callable[[Instanc
         raise
     except TtaError as error:
         status = 403 if isinstance(error, ForbiddenError) else 409
-        return shown_submission(instance, actor, submission, str(error), status)
+        return shown_submission(instance, actor, submission, request.url.path[1:], str(error), status)
     return RedirectResponse(f"/submissions/{submission}", 303)
 
 
@@ -83,26 +83,20 @@ def _act(instance: Instance, actor: Actor, submission: str, action: str, form: F
 @router.get("/account")
 def account(request: Request) -> Response:
     """Sign in; or one's tokens."""
-    return _account(instance_of(request), actor_of(request))
+    return _account(request, actor_of(request))
 
 
-def _account(instance: Instance, actor: Actor, error: str = "", secret: str = "", status: int = 200) -> HTMLResponse:
+def _account(request: Request, actor: Actor, error: str = "", secret: str = "", status: int = 200) -> HTMLResponse:
     table = schema.token
     tokens: list[Any] = []
     if actor.is_known:
-        with instance.database.read() as connection:
+        with instance_of(request).database.read() as connection:
             query = table.select().where(table.c.person == actor.person).order_by(table.c.created_ms.desc()).limit(100)
             tokens = list(connection.execute(query))
     return html(
-        "service_account.html",
-        "account",
-        actor,
-        status,
-        error=error,
-        secret=secret,
-        tokens=tokens,
-        scopes=[scope for scope in SCOPES if scope in actor.scopes],
-    )
+        "service_account.html", "account", actor, status, at=request.url.path[1:], error=error, secret=secret,
+        tokens=tokens, scopes=[scope for scope in SCOPES if scope in actor.scopes],
+    )  # fmt: skip
 
 
 @router.post("/account/sign-in")
@@ -117,12 +111,12 @@ def _sign_in(request: Request, token: str) -> Response:
     with instance.database.read() as connection:
         actor = people.by_token(connection, token, instance.now_ms())
     if actor is None:
-        return _account(instance, people.NOBODY, "This token is unknown, revoked or expired.", status=403)
+        return _account(request, people.NOBODY, "This token is unknown, revoked or expired.", status=403)
     if not actor.scopes.issuperset({"read", "submit"}):
         return _account(
-            instance, people.NOBODY, "This token is not for reading and submitting; use another.", status=403
+            request, people.NOBODY, "This token is not for reading and submitting; use another.", status=403
         )
-    return signed_in(request, actor, "/account")
+    return signed_in(request, actor, "/submissions")
 
 
 @router.post("/account/sign-out")
@@ -156,8 +150,8 @@ def _make_token(request: Request, label: str, scopes: list[str]) -> Response:
             raise UsageError("say what the token is for")
         _, secret = new_token(instance, actor, label, scopes)
     except (UsageError, ForbiddenError) as error:
-        return _account(instance, actor, str(error), status=403 if isinstance(error, ForbiddenError) else 422)
-    return _account(instance, actor, secret=secret)
+        return _account(request, actor, str(error), status=403 if isinstance(error, ForbiddenError) else 422)
+    return _account(request, actor, secret=secret)
 
 
 @router.post("/account/revoke")

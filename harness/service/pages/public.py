@@ -8,28 +8,29 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from markupsafe import Markup
-from sqlalchemy import select
-from starlette.responses import FileResponse, HTMLResponse, Response
+from sqlalchemy import and_, select, true
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
 from harness.board.charts.history import history_chart
 from harness.board.charts.lines import Line
 from harness.board.charts.scales import Label
 from harness.board.pages.render import benchmark_slug
 from harness.errors import printable
-from harness.service import checkpoints, history, results, schema, submissions, submitting
+from harness.service import checkpoints, desk, history, results, schema, submissions, submitting
 from harness.service.api import boards, rounds
 from harness.service.api.submissions import cursor
 from harness.service.instance import Instance
 from harness.service.pages.render import fixed_pages, page
 from harness.service.pages.session import actor_of, instance_of
 from harness.service.people import Actor
-from harness.service.states import TRANSITIONS, Role, State, actions
+from harness.service.states import IMPROVABLE, TRANSITIONS, Role, State, actions
 from harness.service.submissions import NotThereError
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 FIRST_ROWS, PAGE_ROWS = 8, 50
 METRICS = {"seconds": "score", "measured": "measured time", "energy": "energy", "cost": "cost"}
-_WAITING = (State.DRAFT, State.RECEIVED)
+_WAITING = State.RECEIVED  # a page of such a submission looks again by itself
+_FILTERS = (State.UNDER_REVIEW, State.OBJECTED, State.ACCEPTED, State.PUBLISHED, State.DISPUTED)
 # What a page offers, and what somebody's token must be for: not what only programs do.
 SCOPE_OF = {
     **dict.fromkeys(("withdraw", "check_again", "object", "comment", "dispute"), "submit"),
@@ -57,7 +58,9 @@ def index(request: Request) -> Response:
                 if found.rows:
                     has_more = found.next is not None
                     tables.append({"benchmark": name, "division": division, "rows": found.rows, "has_more": has_more})
-    return html("service_index.html", "", actor, tables=tables, url=instance.settings.url)
+    with instance.database.read() as connection:
+        waiting = desk.waiting(connection, actor, instance.now_ms())
+    return html("service_index.html", "", actor, tables=tables, url=instance.settings.url, waiting=waiting)
 
 
 @router.get("/benchmarks/{slug}.html")
@@ -167,21 +170,23 @@ def listing(
     """The submissions that somebody sees."""
     instance, actor = instance_of(request), actor_of(request)
     table = schema.submission
-    condition = None if state is None else table.c.state == state
-    if mine:
-        own = table.c.organisation == actor.organisation
-        condition = own if condition is None else own & condition
+    own = table.c.organisation == actor.organisation
+    chosen = ([own] if mine else []) + ([table.c.state == state] if state is not None else [])
+    is_first = not chosen and after is None
     with instance.database.read() as connection:
-        items = submissions.page(connection, actor, PAGE_ROWS, cursor(after), condition)
+        items = submissions.page(connection, actor, PAGE_ROWS, cursor(after), and_(true(), *chosen))
+        # Somebody who is known sees first what waits for them, and what is their team's.
+        waiting = desk.waiting(connection, actor, instance.now_ms()) if is_first else []
+        ours = submissions.page(connection, actor, FIRST_ROWS, None, own) if is_first and actor.is_known else []
     following = None
     if len(items) == PAGE_ROWS:
         last = items[-1]
-        chosen = {"mine": "true"} if mine else {}
-        chosen |= {"state": str(state)} if state is not None else {}
-        following = urlencode({**chosen, "after": f"{last.changed_ms}.{last.id}"})
+        fields = ({"mine": "true"} if mine else {}) | ({"state": str(state)} if state is not None else {})
+        following = urlencode({**fields, "after": f"{last.changed_ms}.{last.id}"})
     return html(
-        "service_submissions.html", "submissions", actor, items=items, next=following, url=instance.settings.url
-    )
+        "service_submissions.html", "submissions", actor, items=items, next=following, url=instance.settings.url,
+        waiting=waiting, ours=ours, is_first=is_first, mine=mine, state=state, states=_FILTERS, first_rows=FIRST_ROWS,
+    )  # fmt: skip
 
 
 @router.get("/submissions/{submission}")
@@ -191,14 +196,15 @@ def submission_page(request: Request, submission: str) -> Response:
 
 
 def shown_submission(
-    instance: Instance, actor: Actor, submission: str, error: str = "", status: int = 200
+    instance: Instance, actor: Actor, submission: str, at: str | None = None, error: str = "", status: int = 200
 ) -> HTMLResponse:
-    """Return the page of a submission. error: why what was asked for was not done."""
+    """Return the page of a submission. error: why what was asked for, at the path `at`, was not done."""
     with instance.database.read() as connection:
         found = submissions.find(connection, submission, actor)
         shown = history.of(connection, actor, found)
         roles = submissions.roles_of(connection, actor, found)
         files = submitting.files_of(connection, found.id)
+        round_ = connection.execute(select(schema.round).where(schema.round.c.id == found.round)).one()
         has_page = (
             connection.execute(select(schema.page.c.verdict).where(schema.page.c.verdict == found.verdict)).scalar()
             is not None
@@ -208,16 +214,37 @@ def shown_submission(
         f"submissions/{submission}",
         actor,
         status,
+        at=at,
         found=found,
         shown=shown,
         files=files,
         error=error,
-        is_waiting=found.state in _WAITING and not error,
+        is_waiting=found.state is _WAITING and not error,
+        round=round_,
+        now_ms=instance.now_ms(),
+        draft_days=instance.settings.limits.draft_days,
+        is_own=Role.OWNER in roles,
+        may_improve=Role.OWNER in roles and found.state in IMPROVABLE and found.superseded_by is None,
         has_page=has_page,
         actions=[item for item in actions(found.state, roles) if SCOPE_OF.get(item) in actor.scopes],
         twice=[action for action, item in TRANSITIONS.items() if item.num_people > 1],
         may_decide=Role.ORGANISER in roles and "review" in actor.scopes,
+        proposals=[
+            item
+            for item in shown.get("proposals", ())
+            if item["state"] == "open" and found.state in TRANSITIONS[item["action"]].sources
+        ],
     )
+
+
+@router.get("/submissions/{submission}/receipt.json")
+def receipt(request: Request, submission: str) -> Response:
+    """The receipt of an own submission, to be kept."""
+    instance, actor = instance_of(request), actor_of(request)
+    with instance.database.read() as connection:
+        found = submitting.own_receipt(connection, instance, submissions.find(connection, submission, actor), actor)
+    headers = {"content-disposition": 'attachment; filename="receipt.json"'}
+    return JSONResponse(found.record(), headers=headers)
 
 
 @router.get("/rounds")

@@ -31,6 +31,41 @@ KINDS = {
 }  # fmt: skip
 
 
+# What is said of an event, by its kind; of another, the kind.
+_HAPPENED = {
+    "submission.announced": "Files announced",
+    "submission.finalise": "Received",
+    "submission.renew": "Announced again",
+    "submission.expire": "Withdrawn: its files did not come in time",
+    "submission.withdraw": "Withdrawn by its team",
+    "submission.find_valid": "Checked: valid",
+    "submission.find_invalid": "Checked: not valid",
+    "submission.fail_check": "The check itself failed",
+    "submission.check_again": "To be checked again",
+    "submission.judged": "Checked by newer rules or a newer tta",
+    "submission.open_review": "Review opened",
+    "submission.object": "Objection",
+    "submission.answer_all": "Every objection is decided",
+    "submission.commented": "Comment",
+    "submission.proposed": "Proposal",
+    "submission.accept": "Accepted",
+    "submission.reject": "Rejected",
+    "submission.publish": "Published",
+    "submission.dispute": "Disputed",
+    "submission.uphold": "Dispute settled: it stays as it was",
+    "submission.move_to_open": "Dispute settled: moved to the open division",
+    "submission.retract": "Dispute settled: retracted",
+    "submission.superseded": "Superseded by a newer result of its team",
+    "objection.withdrawn": "Objection withdrawn",
+}
+# What the button of an action says.
+ACTIONS = {
+    "withdraw": "Withdraw", "check_again": "Check again", "open_review": "Open the review", "object": "Object",
+    "accept": "Accept", "reject": "Reject", "dispute": "Dispute", "uphold": "Uphold", "retract": "Retract",
+    "move_to_open": "Move to the open division",
+}  # fmt: skip
+
+
 @functools.cache
 def environment() -> Environment:
     """Return the templates; every text is escaped, and an undefined name is an error."""
@@ -47,15 +82,37 @@ def environment() -> Environment:
     found.filters.update(
         shown=words.shown, plural=words.plural, bytes=words.num_bytes, significant=words.significant, time=_time,
         benchmark_slug=board_pages.benchmark_slug, state=lambda state: WORDS[State(state)],
-        kind=lambda state: KINDS.get(State(state), ""), action=lambda kind: kind.partition(".")[2].replace("_", " "),
+        kind=lambda state: KINDS.get(State(state), ""), happened=_happened,
+        sentence=_sentence,
     )  # fmt: skip
-    found.globals.update(frame="service_", policy=CONTENT_POLICY)
+    found.globals.update(frame="service_", policy=CONTENT_POLICY, ACTIONS=ACTIONS)
     return found
 
 
-def page(template: str, path: str, **context: Any) -> str:
-    """Return a page. path: its own, without a slash at its beginning; links are relative to it."""
-    return environment().get_template(template).render(root="../" * path.count("/"), path=path, **context)
+def page(template: str, path: str, at: str | None = None, **context: Any) -> str:
+    """Return a page. path: its own, without a slash at its beginning.
+
+    at: where it is shown, which links are relative to; another than its own if it answers a form.
+    """
+    root = "../" * (path if at is None else at).count("/")
+    return environment().get_template(template).render(root=root, path=path, **context)
+
+
+def _sentence(text: str) -> str:
+    """The message of an error as a sentence; one that begins with a name keeps it as it is."""
+    first, _, _ = text.partition(" ")
+    begun = text if first.endswith(":") else text[:1].upper() + text[1:]
+    return begun if begun.endswith((".", "?")) else f"{begun}."
+
+
+def _happened(event: Mapping[str, Any]) -> str:
+    """What an event of a submission's history says."""
+    kind, body = event["kind"], event["body"]
+    if kind == "objection.decided":
+        return f"Objection {body['decision']}"
+    if kind == "submission.proposed":
+        return f"Proposed: {ACTIONS[body['action']].lower()}"
+    return _HAPPENED.get(kind, str(kind).partition(".")[2].replace("_", " "))
 
 
 def _time(at_ms: int | None) -> Markup:

@@ -22,8 +22,10 @@ class Links(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.forms: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.forms += [value for name, value in attrs if name == "action" and value is not None]
         self.found += [value for name, value in attrs if name in ("href", "src") and value is not None]
 
 
@@ -128,6 +130,39 @@ def test_a_review_by_forms(small_reviewed: World) -> None:
     assert "accepted" in post(olga, "accept", reason="fine").text
     world.work()
     assert world.state(submission) == "published"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status"),
+    [
+        ("/account/sign-in", {"token": "tta_wrong"}, 403),
+        ("/account/token", {"label": ""}, 422),
+        ("/submissions/{}/dispute", {"reason": "too early"}, 409),
+        ("/objections/{}/decision?of={}", {"decision": "dismissed", "reason": "x"}, 404),
+        ("/submit", {"round": "never"}, 422),
+    ],
+)
+def test_what_a_refused_form_answers_is_a_whole_page(
+    small_reviewed: World, path: str, fields: dict[str, str], status: int
+) -> None:
+    """Its style sheet and its links are there, and its forms lead where those of the page itself do."""
+    world = small_reviewed
+    submission = world.submit(world.alice)
+    world.work()
+    client = browser(world, None if "sign-in" in path else world.bob)
+    bob = browser(world, world.bob)
+    world.submit(world.bob)
+
+    answer = client.post(path.format(submission, submission), data=fields, headers=HERE)
+
+    assert answer.status_code == status
+    links = Links()
+    links.feed(answer.text)
+    base = str(answer.url)
+    for link in (urljoin(base, item) for item in links.found if not item.startswith("#")):
+        assert urlsplit(link).netloc != "testserver" or bob.get(link).status_code == 200, link
+    for target in (urlsplit(urljoin(base, item)).path for item in links.forms):
+        assert re.fullmatch(r"/(account/[a-z-]+|submit|submissions/[0-9a-f]{32}/[a-z_]+)", target), target
 
 
 @pytest.mark.parametrize(
