@@ -8,6 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.reproduction.fetch import fetch
+from harness.submission.result import find_results, read_result
 from tests.harness.service.server import reference_result, serving
 
 pytestmark = pytest.mark.slow
@@ -55,3 +57,20 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
 
     assert sent.returncode == 0, sent.stderr
     assert json.loads(status.stdout)["state"] == "published"
+
+
+def test_a_published_result_is_a_claim_by_the_address_of_its_page(tmp_path: Path) -> None:
+    """`tta reproduce` gets from the service what was submitted: the same logs, with the system that made them."""
+    result = reference_result(tmp_path)
+    with serving(tmp_path, "--no-review") as server:
+        server.tta("submit", str(result), "--to", server.address)
+        status = server.tta("status", str(result), "--watch", "--format", "json")
+        page = f"{server.address.rstrip('/')}/results/{json.loads(status.stdout)['id']}.html"
+        folder = fetch(page, tmp_path / "claim", print)
+        nobody = server.tta("reproduce", page.replace("/results/", "/results/x"))
+
+    [found] = find_results(folder)
+    assert read_result(found).runs_digest == read_result(result).runs_digest
+    assert read_result(found).system == read_result(result).system
+    assert nobody.returncode == 2
+    assert "there is neither leaderboard.json nor a submission x" in nobody.stderr
