@@ -44,7 +44,7 @@ VERBS = {
         "harness.commands.reproduce", "Make a result again, and say whether it is true: a verdict with its power."
     ),
     "variance": Verb(
-        "harness.commands.variance", "Find out where the scatter of runs comes from, and which tolerance it bears."
+        "harness.commands.variance", "Find out where the scatter of runs comes from, and which tolerance it calls for."
     ),
     "derive": Verb(
         "harness.commands.derive",

@@ -51,6 +51,7 @@ def add_arguments(parser: Parser) -> None:
         help="how much worse than claimed it may be, for example 0.1 (default: that of the rules)",
     )
     only = parser.add_mutually_exclusive_group()
+    only.add_argument("--plan-only", action="store_true", help="print what differs here and the plan, and run nothing")
     only.add_argument("--replay-only", action="store_true", help="make the first steps again, and no run")
     only.add_argument(
         "--screen",
@@ -100,7 +101,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         raise UsageError(f"--launcher {arguments.launcher}: also needs --out, in which the job's runs are continued")
     if arguments.same_versions and arguments.nodes > 1:
         raise UsageError("--same-versions: makes an environment on this node alone; make it first, then use --nodes")
-    if arguments.format == "html" and (arguments.replay_only or arguments.screen or arguments.drawn):
+    only_part = arguments.plan_only or arguments.replay_only or arguments.screen or arguments.drawn
+    if arguments.format == "html" and only_part:
         raise UsageError("--format html: shows a whole reproduction; of a part alone, text or json")
     if (status := carried_out(arguments, "tta-reproduce", arguments.out or Path())) is not None:
         return status
@@ -146,7 +148,11 @@ def run(path: Path, base: Request, arguments: argparse.Namespace) -> ExitStatus:
         if not base.is_quiet:
             print(text, file=sys.stderr, flush=True)
 
-    say(report.plan_text(claim, terms, prepared.identity, prepared.outlook))
+    plan = report.plan_text(claim, terms, prepared.identity, prepared.outlook)
+    if arguments.plan_only:
+        _show(plan, report.plan_facts(terms, prepared.identity, prepared.outlook), arguments.format)
+        return ExitStatus.OK
+    say(plan)
     what = "screened" if arguments.screen else "drawn" if arguments.drawn else "again"
     folder = arguments.out or Path("results") / name_of_folder(claim, what)
     if arguments.replay_only:

@@ -1,4 +1,4 @@
-"""`tta variance`: where the scatter of samples to target comes from, and which tolerance it bears."""
+"""`tta variance`: where the scatter of samples to target comes from, and which tolerance it calls for."""
 
 from __future__ import annotations
 

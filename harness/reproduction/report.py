@@ -52,11 +52,13 @@ def outlook_lines(claim: Claim, terms: Terms, outlook: Outlook) -> Iterator[str]
         yield f"plan: looks at {_looks(terms)} runs; {claim.reference}, so what they can show is not known before"
         return
     expected = outlook.prospect
-    shares = ", ".join(f"{number} with {100 * share:.0f} %" for number, share in expected.reproduced_by.items())
+    first, *others = (f"{100 * share:.0f} % by {number}" for number, share in expected.reproduced_by.items())
+    shares = ", ".join([f"{first} new runs", *others])
     reached = sum(samples is not None for samples in claim.samples)
     yield (
         f"plan: samples to target vary by {100 * outlook.variation:.1f} %; at a tolerance of "
-        f"{100 * terms.tolerance:g} % an exact claim of {_count(reached, 'run')} is confirmed by new runs: {shares}"
+        f"{100 * terms.tolerance:g} % an exact claim of {_count(reached, 'run')} is confirmed with a probability of "
+        f"{shares}"
     )
     yield estimate_text(outlook)
 
@@ -249,7 +251,7 @@ def _power(found: Reproduction) -> str:
     if expected is None or found.verdict.status != "inconclusive":
         return ""
     share = max(expected.reproduced_by.values())
-    return f"; an exact claim would have been reproduced with {100 * share:.0f} %"
+    return f"; an exact claim would have been reproduced with a probability of {100 * share:.0f} %"
 
 
 def _count(number: int, what: str) -> str:
@@ -265,14 +267,7 @@ def document(found: Reproduction) -> dict[str, Any]:
         "division": claim.division,
         "claim": {"name": claim.name, "digest": claim.digest, "runs": [_run(run) for run in claim.runs]},
         "reproduction": {"folder": str(found.folder), "runs": [_run(run) for run in found.new]},
-        "identity": {
-            "is_same_system": found.identity.is_same_system,
-            "differences": [
-                {"what": item.what, "claim": item.then, "here": item.now} for item in found.identity.differences
-            ],
-        },
-        "terms": {"tolerance": found.terms.tolerance, "looks": list(found.terms.looks)},
-        "outlook": _expected(found.outlook),
+        **plan_facts(found.terms, found.identity, found.outlook),
         "replay": None if found.replay is None else replays.facts(found.replay),
         "qualities": _again(found.recomputed),
         "weights": _again(found.reevaluated),
@@ -282,6 +277,16 @@ def document(found: Reproduction) -> dict[str, Any]:
         "against_reference": {"claim": _facts(found.claim_standing), "new": _facts(found.new_standing)},
         "probability_as_alike": found.alike,
         "verdict": found.status,
+    }
+
+
+def plan_facts(terms: Terms, identity: Identity, outlook: Outlook) -> dict[str, Any]:
+    """Return what is known before the first run for a JSON document."""
+    differences = [{"what": item.what, "claim": item.then, "here": item.now} for item in identity.differences]
+    return {
+        "identity": {"is_same_system": identity.is_same_system, "differences": differences},
+        "terms": {"tolerance": terms.tolerance, "looks": list(terms.looks)},
+        "outlook": _expected(outlook),
     }
 
 

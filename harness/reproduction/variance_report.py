@@ -66,14 +66,14 @@ def conclusion(study: Study) -> str:
     found = borne(study.groups)
     if found is None:
         return "no tolerance follows: fewer than two runs with different seeds reached the target"
-    bears = f"{100 * found.follows:g} %"
+    tolerance = f"{100 * found.follows:g} %"
     if found.at_least != found.at_most:
-        bears += f" ({100 * found.at_least:g} to {100 * found.at_most:g} % within the interval)"
+        tolerance += f" ({100 * found.at_least:g} to {100 * found.at_most:g} % within the interval)"
     has = _of_rules(study)
     of_rules = "the rules have none" if has is None else f"the rules have {100 * has:g} %"
     return (
         f"samples to target vary by {100 * found.scatter.variation:.1f} % ({_limits(found.interval)}) between seeds, "
-        f"which bears a tolerance of {bears}; {of_rules}{': too little' if is_too_small(study) else ''}"
+        f"which calls for a tolerance of {tolerance}; {of_rules}{': too little' if is_too_small(study) else ''}"
     )
 
 

@@ -85,7 +85,7 @@ def test_folder_of_an_earlier_variance_is_shown_as_components(tmp_path: Path) ->
     assert lines[2].split()[:4] == ["what", "varies", "runs", "missed"]
     assert lines[3].startswith("initial weights")
     assert re.fullmatch(
-        r"samples to target vary by \d\.\d % \(\d\.\d to \d\.\d\) between seeds, which bears a tolerance of 10 %"
+        r"samples to target vary by \d\.\d % \(\d\.\d to \d\.\d\) between seeds, which calls for a tolerance of 10 %"
         r"( \(10 to \d\d % within the interval\))?; the rules have none",
         lines[-1],
     ), lines[-1]
@@ -262,7 +262,7 @@ def test_tolerance_of_the_rules_is_held_against_the_scatter(tolerance: float | N
     assert status(study) == is_too_small
     assert document(study)["tolerance"]["is_too_small"] == is_too_small
     assert conclusion(study).endswith("too little") == is_too_small
-    assert "bears a tolerance of 20 %; the rules have" in conclusion(study)
+    assert "calls for a tolerance of 20 %; the rules have" in conclusion(study)
 
 
 class Made:

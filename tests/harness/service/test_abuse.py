@@ -319,7 +319,7 @@ def test_the_same_files_are_in_one_round(small: World) -> None:
     world = small
     world.add_round("second")
     tree = write_submission(world.alice)
-    submission = send(world.alice, tree, round="rolling", finalise=False)
+    submission = send(world.alice, tree, round="rolling")
     body = {"files": listing(tree), "round": "second"}
 
     refused = world.alice.post("/submissions", json=body)
