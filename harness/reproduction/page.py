@@ -19,6 +19,7 @@ from harness.scoring.run_result import RunResult
 _HERE = Path(__file__).parent
 _STYLE = _HERE.parent / "assets" / "style.css"
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_COLOURS = {"claimed": 0, "new": 3}  # as unlike each other as the style sheet has them, in light and in dark
 _CHIPS = {"reproduced": "valid", "not reproduced": "invalid"}
 
 
@@ -35,12 +36,12 @@ def as_html(found: Reproduction) -> str:
         chip=_CHIPS.get(found.status, "warning"),
         header=report.HEADER,
         rows=report.rows_of(found),
-        conclusion=report.conclusion(found),
+        conclusion=report.conclusion(found).removeprefix(f"{found.status}: "),  # the chip has the status
         notes=list(report.notes(found)),
         before=[*report.identity_lines(found.identity), *report.outlook_lines(claim, found.terms, found.outlook)],
         exact=[report.replay_text(found.replay), *report.quality_lines(found)],
         chart=_curves(found),
-        legend=[(legend_swatch(style), name) for style, (name, _) in enumerate(series)],
+        legend=[(legend_swatch(_COLOURS[name]), name) for name, _ in series],
         target=target_swatch(),
         series=series,
     )  # fmt: skip
@@ -53,11 +54,11 @@ def _curves(found: Reproduction) -> Markup:
     lines = [
         Line(
             f"{name}, {_log(run)}",
-            style,
+            _COLOURS[name],
             [(item.samples, item.quality) for item in run.evaluations],
             run.samples is not None,
         )
-        for style, (name, runs) in enumerate((("claimed", found.claim.runs), ("new", found.new)))
+        for name, runs in (("claimed", found.claim.runs), ("new", found.new))
         for run in runs
     ]
     metric = rules.metric

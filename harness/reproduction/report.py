@@ -211,7 +211,7 @@ def _row(name: str, verdict: Verdict, tolerance: float | None, means: tuple[str,
         *means,
         _NOTHING if verdict.ratio is None else f"{verdict.ratio:.3f}",
         interval,
-        _NOTHING if tolerance is None else f"{100 * tolerance:g} %",
+        _NOTHING if tolerance is None else f"{100 * tolerance:.3g} %",
         verdict.status,
     )
 

@@ -112,6 +112,21 @@ def test_a_line_chart_has_title_target_and_curve() -> None:
     assert "nan" not in point
 
 
+@pytest.mark.parametrize(
+    ("longest", "labels"),
+    [
+        (400.0, ["0", "50", "100", "150", "200", "250", "300", "350", "400"]),
+        (400_000.0, ["0", "100,000", "200,000", "300,000", "400,000"]),
+    ],
+)
+def test_long_labels_leave_out_every_other_tick(longest: float, labels: list[str]) -> None:
+    """On a phone they would be written over each other."""
+    svg = line_chart(LABEL, _lines((0.0, 0.0), (longest, 1.0)), "samples", "accuracy", 0.5, (0.0, 1.0))
+
+    assert re.findall(r'text-anchor="middle">([0-9,]+)<', svg) == labels
+    assert len(re.findall(r'class="grid" x1="([0-9.]+)" x2="\1"', svg)) == 9
+
+
 def test_a_line_chart_shows_values_outside_its_limits() -> None:
     """A quality that the rules consider impossible is drawn inside the frame, not above it."""
     svg = line_chart(LABEL, _lines((0.0, 0.5), (1.0, 1.5)), "x", "y", 0.9, (0.0, 1.0))
