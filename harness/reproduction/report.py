@@ -53,7 +53,7 @@ def outlook_lines(claim: Claim, terms: Terms, outlook: Outlook) -> Iterator[str]
         return
     expected = outlook.prospect
     first, *others = (f"{100 * share:.0f} % by {number}" for number, share in expected.reproduced_by.items())
-    shares = ", ".join([f"{first} new runs", *others])
+    shares = ", ".join([f"{first} new run{'' if terms.looks[0] == 1 else 's'}", *others])
     reached = sum(samples is not None for samples in claim.samples)
     yield (
         f"plan: samples to target vary by {100 * outlook.variation:.1f} %; at a tolerance of "
@@ -65,7 +65,8 @@ def outlook_lines(claim: Claim, terms: Terms, outlook: Outlook) -> Iterator[str]
 
 def estimate_text(outlook: Outlook) -> str:
     """How long it will take, and what it costs; the time is not known where neither the claim nor a run tells it."""
-    number = "" if outlook.prospect is None else f"about {outlook.prospect.num_runs:.0f} runs until the verdict: "
+    expected = outlook.prospect
+    number = "" if expected is None else f"about {_count(round(expected.num_runs), 'run')} until the verdict: "
     if outlook.seconds is None:
         known = "" if outlook.run_s is None else f"{duration(outlook.run_s)} a run"
         return f"plan: {number}{known or 'the time is known after the first run'}"

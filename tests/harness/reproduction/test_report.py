@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from harness.log.run_log import read
 from harness.reproduction import report
-from harness.reproduction.reproduction import Outlook, Reproduction, length_s, mean_length_s
+from harness.reproduction.claim import Claim
+from harness.reproduction.reproduction import Outlook, Reproduction, Terms, length_s, mean_length_s
 from harness.reproduction.screening import Screening, screen
 from harness.scoring.non_inferiority import Scatter
 from harness.scoring.prospect import prospect
@@ -113,3 +115,19 @@ def test_length_of_a_run_reaches_to_the_next_that_was_begun_right_after(
     ]
 
     assert mean_length_s(logs) == pytest.approx(own_s * (counted_s + 1) / 2, rel=0.001)
+
+
+def test_plan_says_what_new_runs_can_show() -> None:
+    """With which probability each look confirms an exact claim, by so many runs; of a single look and run, too."""
+    for looks, expected in (
+        ((5, 10, 20), r"with a probability of \d+ % by 5 new runs, \d+ % by 10, \d+ % by 20"),
+        ((1,), r"with a probability of \d+ % by 1 new run"),
+    ):
+        outlook = replace(OUTLOOK, prospect=prospect(5, Scatter(0.06**2, 19), 0.1, looks, num_draws=100))
+        claim = cast("Claim", SimpleNamespace(samples=[100.0] * 5))
+
+        first, second = report.outlook_lines(claim, Terms(0.1, looks), outlook)
+
+        plan = "plan: samples to target vary by 6.0 %; at a tolerance of 10 % an exact claim of 5 runs is confirmed"
+        assert re.fullmatch(f"{plan} {expected}", first), first
+        assert (" 1 run until" in second) == (looks == (1,))
