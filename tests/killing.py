@@ -260,7 +260,7 @@ class Running:
         """Return the living process of that name in `MODULES`."""
         return first_named(what, self.relatives())
 
-    def wait(self, timeout_s: float = 120.0) -> int:
+    def wait(self, timeout_s: float = 600.0) -> int:
         """Return the exit status; `errors` then has the text of standard error."""
         _, self.errors = self.process.communicate(timeout=timeout_s)
         return self.process.returncode
@@ -292,7 +292,7 @@ def toy_runs(tree: Path) -> Iterator[Callable[..., Running]]:
             running.end()
 
 
-def until(condition: Callable[[], object], timeout_s: float = 60.0, every_s: float = 0.02) -> bool:
+def until(condition: Callable[[], object], timeout_s: float = 600.0, every_s: float = 0.02) -> bool:
     """Wait for a condition; return whether it became true."""
     deadline = time.monotonic() + timeout_s
     while not condition():

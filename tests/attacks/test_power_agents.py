@@ -150,7 +150,7 @@ def run_agent(address: str, *options: str, token: bytes = TOKEN) -> subprocess.C
         "BMC_PASSWORD": SECRET,
     }
     command = [sys.executable, "-m", "harness.cli", "agent", "--connect", address, "--node", "1", *options]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize(
@@ -221,23 +221,23 @@ def test_holder_of_the_token_cannot_be_any_node(port: Port, node: int) -> None:
     with pytest.raises(Refused, match="the run has no such node"):
         port.greet(node)
 
-    assert until(lambda: len(port.said) == 1, 10)
+    assert until(lambda: len(port.said) == 1, 60)
     assert port.said[0].startswith("power: refused a connection from 127.0.0.1: the run has no such node")
     assert port.arrivals.nodes == {}
     port.greet(1)
-    assert until(lambda: list(port.arrivals.nodes) == [1], 10)
+    assert until(lambda: list(port.arrivals.nodes) == [1], 60)
 
 
 def test_a_node_is_claimed_once_until_its_agent_is_lost(port: Port) -> None:
     """The second is refused; when the first is gone, the node is free again."""
     first = port.greet(1)
-    assert until(lambda: list(port.arrivals.nodes) == [1], 10)
+    assert until(lambda: list(port.arrivals.nodes) == [1], 60)
     with pytest.raises(Refused, match="another agent is that node already"):
         port.greet(1)
     first.close()
-    assert until(lambda: port.arrivals.nodes == {}, 10)
+    assert until(lambda: port.arrivals.nodes == {}, 60)
     port.greet(1)
-    assert until(lambda: list(port.arrivals.nodes) == [1], 10)
+    assert until(lambda: list(port.arrivals.nodes) == [1], 60)
 
 
 ODD = [True, 1.5, "1", None, [1], {"a": 1}, "x" * 3000, "\ud800", "a\nb"]
@@ -259,7 +259,7 @@ def test_odd_greeting_is_refused(port: Port, field: str, value: Any) -> None:
         assert set(got) == {"refused"}
     channel.close()
     port.greet(2)
-    assert until(lambda: list(port.arrivals.nodes) == [2], 10)
+    assert until(lambda: list(port.arrivals.nodes) == [2], 60)
 
 
 def test_strangers_are_refused_and_few_are_reported(port: Port) -> None:
@@ -268,14 +268,14 @@ def test_strangers_are_refused_and_few_are_reported(port: Port) -> None:
         with pytest.raises(Refused, match="its TTA_POWER_TOKEN is another"):
             port.greet(1, b"another token of 32 characters..")
 
-    assert until(lambda: port.arrivals.num_refused == 20, 10)
+    assert until(lambda: port.arrivals.num_refused == 20, 60)
     assert port.said == ["power: refused a connection from 127.0.0.1: its TTA_POWER_TOKEN is another"]
 
     for node in range(10, 20):
         with pytest.raises(Refused, match="no such node"):
             port.greet(node)
 
-    assert until(lambda: port.arrivals.num_refused == 30, 10)
+    assert until(lambda: port.arrivals.num_refused == 30, 60)
     assert len(port.said) == arrivals.MAX_REPORTED
     assert port.arrivals.nodes == {}
 
@@ -290,7 +290,7 @@ def test_recorded_greeting_is_worth_nothing(port: Port) -> None:
             super().send(message)
 
     greet(POWER, Recording(socket.create_connection(port.address, 10.0)), TOKEN, Hello(1, "n17", None)).close()
-    assert until(lambda: port.arrivals.nodes == {}, 10)
+    assert until(lambda: port.arrivals.nodes == {}, 60)
     channel = port.connect()
     channel.receive(10.0)
     channel.send(answer)
@@ -327,7 +327,7 @@ def test_silent_and_slow_connections_hold_up_no_one(port: Port) -> None:
 
     assert elapsed_s < 20.0
     assert num_pending <= arrivals.MAX_PENDING
-    assert until(lambda: sorted(port.arrivals.nodes) == [1, 2, 3], 10)
+    assert until(lambda: sorted(port.arrivals.nodes) == [1, 2, 3], 60)
     assert port.said.count("power: refused a connection from 127.0.0.1: it had not greeted yet, and more came") == 1
 
 
@@ -348,7 +348,7 @@ def test_the_whole_greeting_has_one_deadline(port: Port, monkeypatch: pytest.Mon
                 ended = True
     assert ended
     assert time.monotonic() - began < 10.0
-    assert until(lambda: port.said, 10)
+    assert until(lambda: port.said, 60)
     assert port.said == ["power: refused a connection from 127.0.0.1: no greeting within 0.5 s"]
 
 
@@ -379,7 +379,7 @@ def test_endless_greeting_does_not_fill_the_memory(port: Port) -> None:
     """4 KiB without an end, and the connection is closed."""
     with socket.create_connection(port.address, 10.0) as connection, pytest.raises(OSError, match=r"reset|pipe"):
         connection.sendall(b"x" * (256 << 20))
-    assert until(lambda: port.said, 10)
+    assert until(lambda: port.said, 60)
     assert port.said == ["power: refused a connection from 127.0.0.1: it sent a message of more than 4,096 bytes"]
 
 
@@ -626,7 +626,7 @@ def test_real_agent_is_refused_meters_that_it_was_not_given(tmp_path: Path, bmc:
         thread = threading.Thread(target=lambda call, done: done.append(call()), args=(call, done))
         thread.start()
         nodes = port.arrivals.nodes
-        assert until(partial(nodes.__contains__, 1), 30)
+        assert until(partial(nodes.__contains__, 1), 120)
         node = nodes[1]
         node.ask_open([], [dataclasses.asdict(source)], SYSTEM)
         node.opened()

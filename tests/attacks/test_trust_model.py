@@ -163,7 +163,7 @@ class Attack:
             running = Running(command, self.tree, everything, self.user.prefix, self.user.python)
             try:
                 running.wait()
-                assert until(lambda: not running.relatives(), 5), running.relatives()
+                assert until(lambda: not running.relatives(), 60), running.relatives()
             finally:
                 running.end()
         assert (self.tree / "out/output").exists(), running.errors

@@ -34,9 +34,11 @@ def test_run_that_a_signal_ended_and_a_log_that_was_deleted_are_made_again(tmp_p
     log = tree / "again" / "result_1.txt"
     running = Running([*reproduction_kills.command("again")], tree)
     try:
-        assert until(lambda: has_event(log, "run_start") or running.process.poll() is not None, 120)
+        assert until(
+            lambda: has_event(log, "run_start") or running.process.poll() is not None, reproduction_kills.LIMIT_S
+        )
         running.process.send_signal(signal.SIGINT)
-        assert running.wait() == 130
+        assert running.wait(reproduction_kills.LIMIT_S) == 130
     finally:
         running.end()
     (first,) = reproduction_kills.complete(tree / "again")

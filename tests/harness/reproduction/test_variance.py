@@ -352,7 +352,7 @@ def test_command_makes_runs_and_the_same_goes_on(tmp_path: Path) -> None:
     def called() -> dict[str, Seeds | None]:
         running = Running([*command, "--runs", "2", "--bases", "1"], tree)
         try:
-            status = running.wait(300)
+            status = running.wait(1200)  # six runs
         finally:
             running.end()
         assert status == 1, running.errors

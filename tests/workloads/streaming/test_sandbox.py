@@ -50,7 +50,7 @@ def test_loaders_work_where_a_run_is_confined(
     assert [event.value for event in log.all("eval_accuracy")] == [1.0]
     assert log.value("tta_data_touched_early") == []
     assert isolation["data"] == ("from the beginning" if means == "landlock" else "at start")
-    assert until(lambda: not running.relatives(), 5), running.relatives()
+    assert until(lambda: not running.relatives(), 60), running.relatives()
 
 
 def test_killed_worker_of_a_loader_is_a_crash_that_leaves_no_process(start: Callable[..., Running]) -> None:
@@ -62,4 +62,4 @@ def test_killed_worker_of_a_loader_is_a_crash_that_leaves_no_process(start: Call
     assert stop.metadata["reason"] == "crashed"
     # Whichever the rank sees first: the signal of its child, or the end of the connection to it.
     assert any(text in str(stop.metadata) for text in ("DataLoader worker", "ConnectionResetError", "EOFError"))
-    assert until(lambda: not running.relatives(), 5), running.relatives()
+    assert until(lambda: not running.relatives(), 60), running.relatives()
