@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness.service import desk, people
 from tests.harness.service.test_pages import browser
 from tests.harness.service.world import START_MS, Member, World
@@ -160,3 +162,38 @@ def test_what_happens_next_is_said_with_its_time(small_reviewed: World) -> None:
     assert "it is published <time" in said(submission)
     world.alice.post(f"/submissions/{submission}/withdraw")
     assert said(submission) == "nothing, unless its team sends the same files again."
+
+
+def test_who_did_what_is_said_by_organisation(small_reviewed: World) -> None:
+    """To reviewers of everything; to others not whose an objection was that was never decided. No names of people."""
+    world = small_reviewed
+    world.submit(world.bob)
+    submission = world.submit(world.alice)
+    world.work()
+    sent = {"rule": "TIM001", "text": "why"}
+    ids = [world.bob.post(f"/submissions/{submission}/objections", json=sent).json()["id"] for _ in range(2)]
+    world.bob.post(f"/objections/{ids[0]}/withdraw")
+    world.olga.post(f"/objections/{ids[1]}/decision", json={"decision": "dismissed", "reason": "no"})
+    act(world.olga, submission, "accept")
+    world.work()
+
+    told = world.alice.get(f"/submissions/{submission}").json()
+    public = world.client.get(f"/api/v1/submissions/{submission}").json()
+
+    def who(record: dict[str, Any]) -> list[tuple[str, str | None]]:
+        return [(item["kind"].partition(".")[2], item["organisation"]) for item in record["history"]]
+
+    assert who(told) == [
+        ("announced", "acme"), ("finalise", "acme"), ("find_valid", None), ("open_review", None), ("object", "bits"),
+        ("object", "bits"), ("withdrawn", "bits"), ("decided", "host"), ("answer_all", None), ("accept", "host"),
+        ("publish", None),
+    ]  # fmt: skip
+    assert [item for item in who(public) if item[0] in ("object", "withdrawn")] == [
+        ("object", None), ("object", None), ("withdrawn", None),
+    ]  # fmt: skip
+    [decided] = public["objections"]
+    assert (decided["organisation"], decided["decided_by"]) == ("bits", "host")
+    page = browser(world).get(f"/submissions/{submission}").text
+    assert "Objection dismissed" in page
+    for name in ("alice", "bob", "olga"):
+        assert name not in page
