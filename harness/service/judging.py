@@ -79,11 +79,11 @@ def judge(
     at_ms: int,
     division: str | None = None,
     name: str = "result",
-    unknown: tuple[str, ...] = (),
+    receipt_faults: Sequence[tuple[str, str]] = (),
 ) -> Judgement:
     """Judge and score the result in `tree`, as of the day of `at_ms`.
 
-    name: of its page. unknown: places of receipts, relative to the tree, that are not in this service's log.
+    name: of its page. receipt_faults: what `witnessing.receipt_faults` says, with places relative to the tree.
     division: in which it counts, where that is not the one that it claims: a closed result that was moved to open is
     checked by the rules that it was made under, and scored by those of the open division.
     """
@@ -91,7 +91,8 @@ def judge(
     today = datetime.fromtimestamp(at_ms / 1000, UTC).date()
     place = places_of(files).result
     try:
-        result = replace(read_result(tree / place), unknown_receipts=tuple(str(tree / item) for item in unknown))
+        placed = tuple((str(tree / item), why) for item, why in receipt_faults)
+        result = replace(read_result(tree / place), receipt_faults=placed)
     except InputError as error:
         fault = {"code": "", "name": "unreadable", "severity": "error", "path": place, "line": None, "waived": None}
         findings = ({**fault, "message": without_root(str(error), tree)},)
@@ -132,13 +133,18 @@ def has_receipts(files: Sequence[ListedFile]) -> bool:
     return any(name == CAMPAIGN_NAME or RECEIPTS_PATTERN.fullmatch(name) for name in names)
 
 
-def leaves_in(tree: Path, files: Sequence[ListedFile]) -> list[tuple[str, int, str]]:
-    """Return place, relative to the tree, number and leaf of every receipt in it; for a confined child, too."""
+def claimed_in(tree: Path, files: Sequence[ListedFile]) -> tuple[list[tuple[str, int, str]], list[tuple[str, str]]]:
+    """Return what a result shows of a witness, with places relative to the tree; for a confined child, too.
+
+    Place, number and leaf of every receipt; and, if it has the end of its campaign, place and ticket of every run.
+    """
     try:
-        found = receipts.leaves(read_result(tree / places_of(files).result))
+        result = read_result(tree / places_of(files).result)
     except InputError:
-        return []  # which the check says
-    return [(without_root(place, tree), seq, leaf) for place, seq, leaf in found]
+        return [], []  # which the check says
+    leaves = [(without_root(place, tree), seq, leaf) for place, seq, leaf in receipts.leaves(result)]
+    runs = receipts.witnessed_runs(result) if CAMPAIGN_NAME in result.files else ()
+    return leaves, [(without_root(str(run.log.path), tree), run.ticket.ticket) for run in runs]
 
 
 _prepared: dict[str, tuple[Mapping[str, Rule], Renderer]] = {}  # by the ruleset's digest

@@ -14,7 +14,7 @@ from harness import __version__
 from harness.log.events import canonical_json
 from harness.service import jobs, ranking, results, schema, submissions, witnessing
 from harness.service.instance import Instance
-from harness.service.judging import has_receipts, judge, laid_out, leaves_in
+from harness.service.judging import claimed_in, has_receipts, judge, laid_out
 from harness.service.states import State
 from harness.service.submitting import files_of
 
@@ -44,8 +44,10 @@ def _of_rows(instance: Instance, *, is_mended: bool) -> Iterator[str]:
             stored = connection.execute(_verdict.select().where(_verdict.c.id == verdict)).one()
         with laid_out(instance, files, verdict) as tree:
             with instance.database.read() as connection:
-                unknown = witnessing.unknown(connection, leaves_in(tree, files) if has_receipts(files) else ())
-            judgement = judge(tree, files, own[digest], stored.at_ms, stored.division, submission, unknown)
+                current = submissions.find(connection, submission, None)
+                claimed = claimed_in(tree, files) if has_receipts(files) else ([], [])
+                faults = list(witnessing.receipt_faults(connection, current, *claimed))
+            judgement = judge(tree, files, own[digest], stored.at_ms, stored.division, submission, faults)
         with instance.database.write() as connection:
             wanted = results.row_values(connection, instance, submission, verdict, judgement)
             found = connection.execute(_row.select().where(_row.c.verdict == verdict)).mappings().one_or_none()
@@ -60,7 +62,6 @@ def _of_rows(instance: Instance, *, is_mended: bool) -> Iterator[str]:
                 continue
             yield f"row of verdict {verdict}: {_first_difference(wanted, found)}"
             if is_mended:
-                current = submissions.find(connection, submission, None)
                 results.write_row(connection, instance, current, verdict, judgement)
 
 

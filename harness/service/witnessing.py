@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from harness.errors import UsageError, printable
 from harness.log.ticket import SECRET_BYTES, commitment_of, nonce_of, seed_of
@@ -20,8 +20,8 @@ from harness.service import events, schema
 from harness.service.events import News
 from harness.service.instance import Instance
 from harness.service.people import HOUR_MS, Actor
-from harness.service.submissions import ConflictError, ForbiddenError, NotThereError
-from harness.service.submitting import round_named
+from harness.service.submissions import ConflictError, ForbiddenError, NotThereError, Submission
+from harness.service.submitting import lock_quota, round_named
 from harness.submission.receipts import CLOSED, ENDED, FINISHED, HEAD, ISSUED, OPENED, VOID
 from harness.transparency.event import Opening
 from harness.transparency.witnessed import NAMESPACE, Witnessed
@@ -65,6 +65,7 @@ def open_campaign(instance: Instance, actor: Actor, proposed: Proposed) -> dict[
     """
     now_ms = instance.now_ms()
     with instance.database.write() as connection:
+        lock_quota(connection, instance, actor)  # of two that are alike, the second is the first
         round_id = round_named(connection, proposed.round, now_ms)
         row = connection.execute(schema.round.select().where(schema.round.c.id == round_id)).one()
         rules = instance.ruleset(row.ruleset).benchmarks.get(proposed.benchmark)
@@ -115,7 +116,7 @@ def issue(
             return _answer(connection, instance, known, ISSUED)
         if campaign.closed_ms is not None or campaign.expires_ms <= now_ms:
             raise ConflictError(f"campaign {campaign.id} is closed")
-        rows = connection.execute(_ticket.select().where(_ticket.c.campaign == campaign.id)).all()
+        rows = connection.execute(_tickets_of(campaign.id)).all()
         if len(rows) >= MAX_TICKETS:
             raise ConflictError(f"campaign {campaign.id} has {MAX_TICKETS} tickets; no more are issued")
         news = [
@@ -196,10 +197,12 @@ def void(instance: Instance, actor: Actor, ticket_id: str, reason: str) -> dict[
     if not reason.strip():
         raise UsageError("say why the ticket is voided")
     with instance.database.write() as connection:
-        ticket = connection.execute(_ticket.select().where(_ticket.c.id == ticket_id).with_for_update()).one_or_none()
-        if ticket is None or not actor.is_known or not actor.sees_all:
+        # The campaign first, as everywhere: two of its tickets are not voided at once.
+        own = _campaign.c.id.in_(select(_ticket.c.campaign).where(_ticket.c.id == ticket_id))
+        campaign = connection.execute(_campaign.select().where(own).with_for_update()).one_or_none()
+        if campaign is None or not actor.is_known or not actor.sees_all:
             raise NotThereError(f"there is no ticket {printable(ticket_id, 60)}")
-        campaign = connection.execute(_campaign.select().where(_campaign.c.id == ticket.campaign)).one()
+        ticket = connection.execute(_ticket.select().where(_ticket.c.id == ticket_id).with_for_update()).one()
         if not actor.is_organiser or actor.organisation == campaign.organisation:
             raise ForbiddenError("tickets are voided by organisers of another organisation")
         if campaign.closed_ms is not None or ticket.state in (FINISHED, "missed", VOID):
@@ -229,7 +232,7 @@ def close(instance: Instance, actor: Actor, campaign_id: str) -> dict[str, Any]:
 
 
 def _close(connection: Connection, campaign: Row[Any], now_ms: int, reason: str, person: str | None) -> None:
-    query = _ticket.select().where(_ticket.c.campaign == campaign.id).order_by(_ticket.c.number)
+    query = _tickets_of(campaign.id)
     news = [
         _ending(connection, row, "lost", reason, now_ms) for row in connection.execute(query).all() if row.state in OPEN
     ]
@@ -260,6 +263,11 @@ def _close(connection: Connection, campaign: Row[Any], now_ms: int, reason: str,
     events.append_all(connection, now_ms, [*news, News(CLOSED, campaign.id, body, person)])
 
 
+def _tickets_of(campaign: str) -> Select[Any]:
+    """Return the query of a campaign's tickets, which nobody else changes until the transaction ends."""
+    return _ticket.select().where(_ticket.c.campaign == campaign).order_by(_ticket.c.number).with_for_update()
+
+
 def show(instance: Instance, actor: Actor, campaign_id: str) -> dict[str, Any]:
     """Return a campaign with its tickets, to its team, to auditors and to organisers; its secret is not there.
 
@@ -285,25 +293,46 @@ def expire(instance: Instance) -> None:
         due = (_ticket.c.ended_ms.is_(None)) & (
             ((_ticket.c.state == ISSUED_STATE) & (_ticket.c.start_by_ms <= now_ms)) | (_ticket.c.end_by_ms <= now_ms)
         )
-        rows = connection.execute(_ticket.select().where(due)).all()
+        # As they are when nobody else changes them: a head may just have come, or another worker may have looked.
+        rows = connection.execute(_ticket.select().where(due).order_by(_ticket.c.id).with_for_update()).all()
         news = [_ending(connection, row, "expired", _why_expired(row), now_ms) for row in rows]
         if news:
             events.append_all(connection, now_ms, news)
     with instance.database.write() as connection:
         over = (_campaign.c.closed_ms.is_(None)) & (_campaign.c.expires_ms <= now_ms)
-        row = connection.execute(_campaign.select().where(over).limit(1)).one_or_none()
+        row = connection.execute(_campaign.select().where(over).limit(1).with_for_update()).one_or_none()
         if row is not None:
             _close(connection, row, now_ms, "the campaign's days are over", None)
 
 
-def unknown(connection: Connection, leaves: Iterable[tuple[str, int, str]]) -> tuple[str, ...]:
-    """Return the places of those receipts, given as place, number and leaf, that are no events of this log."""
-    found = []
+def receipt_faults(
+    connection: Connection,
+    submission: Submission,
+    leaves: Sequence[tuple[str, int, str]],
+    tickets: Sequence[tuple[str, str]],
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a submission's receipts by this log: the place of each fault, and why.
+
+    leaves: place, number and leaf of each receipt. tickets: place and ticket of each run.
+    """
+    shown = set()
     for place, seq, leaf in leaves:
-        known = connection.execute(select(_event.c.leaf).where(_event.c.seq == seq)).scalar()
-        if known != leaf:
-            found.append(place)
-    return tuple(found)
+        event = connection.execute(_event.select().where(_event.c.seq == seq, _event.c.leaf == leaf)).one_or_none()
+        if event is None:
+            yield place, "the log of this service has no such event"
+            continue
+        shown.add(seq)
+        if event.kind == CLOSED:
+            campaign = connection.execute(_campaign.select().where(_campaign.c.id == event.subject)).one()
+            if campaign.organisation != submission.organisation:
+                yield place, "the campaign is another organisation's"
+            if campaign.round != submission.round:
+                yield place, "the campaign was opened in another round than the one that the result is submitted to"
+    for place, ticket in tickets:
+        received = select(_event.c.seq).where(_event.c.subject == ticket, _event.c.kind == HEAD).order_by(_event.c.seq)
+        missing = [seq for seq in connection.execute(received).scalars() if seq not in shown]
+        if missing:
+            yield place, f"{len(missing)} heads of its log that this service received are not among the receipts"
 
 
 def _why_expired(ticket: Row[Any]) -> str:

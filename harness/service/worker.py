@@ -39,9 +39,10 @@ from harness.service import (
 from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.jobs import Lease
-from harness.service.judging import Judgement, has_receipts, judge, laid_out, leaves_in, prepared
+from harness.service.judging import Judgement, claimed_in, has_receipts, judge, laid_out, prepared
 from harness.service.ranking import TableKey
 from harness.service.states import State
+from harness.service.submissions import Submission
 from harness.service.submitting import ListedFile, files_of
 
 IDLE_S = 0.5
@@ -67,9 +68,9 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
     ruleset, limits, now_ms = instance.ruleset(ruleset_name), instance.settings.limits, instance.now_ms()
     prepared(ruleset)
     with laid_out(instance, files, lease.id) as tree:
-        unknown = _unknown_receipts(instance, tree, files, beat)
+        faults = _receipt_faults(instance, submission, tree, files, beat)
         answer = confined.run(
-            lambda: asdict(judge(tree, files, ruleset, now_ms, submission.division, submission.id, unknown)),
+            lambda: asdict(judge(tree, files, ruleset, now_ms, submission.division, submission.id, faults)),
             limits.check_cpu_s,
             limits.check_memory_bytes,
             beat,
@@ -100,14 +101,16 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
         events.append(connection, instance.now_ms(), events.News("submission.judged", found.id, body))
 
 
-def _unknown_receipts(instance: Instance, tree: Path, files: Sequence[ListedFile], beat: Beat) -> tuple[str, ...]:
-    """Return which receipts of a submission are not events of this log. They are read in a child, too."""
+def _receipt_faults(
+    instance: Instance, submission: Submission, tree: Path, files: Sequence[ListedFile], beat: Beat
+) -> list[tuple[str, str]]:
+    """Return what is wrong with the receipts of a submission by this log. They are read in a child, too."""
     if not has_receipts(files):
-        return ()
+        return []
     limits = instance.settings.limits
-    found = confined.run(lambda: leaves_in(tree, files), limits.check_cpu_s, limits.check_memory_bytes, beat)
+    leaves, tickets = confined.run(lambda: claimed_in(tree, files), limits.check_cpu_s, limits.check_memory_bytes, beat)
     with instance.database.read() as connection:
-        return witnessing.unknown(connection, found)
+        return list(witnessing.receipt_faults(connection, submission, leaves, tickets))
 
 
 def _check_given_up(instance: Instance, lease: Lease, error: str) -> None:

@@ -67,8 +67,8 @@ class Result:
     files: what the folder really contains, by path relative to `path`; empty for a single log.
     num_nodes: as the system description says; None if there is none or it does not say.
     recomputed: the qualities of kept predictions, by the log's name, where a verb has computed them again.
-    reevaluated: those of kept weights. unknown_receipts: the places of receipts that the witness, asked by a verb or a
-    service, does not know.
+    reevaluated: those of kept weights. receipt_faults: what the service that judges a result found wrong with its
+    receipts, which it alone can see: a place each, and why.
     code_path: the folder of the modules. code: those modules that logs name and that exist, by name.
     """
 
@@ -89,7 +89,7 @@ class Result:
     envelope: Envelope = Envelope()  # noqa: RUF009  (frozen)
     recomputed: Mapping[str, Recomputed] = field(default_factory=dict)
     reevaluated: Mapping[str, Recomputed] = field(default_factory=dict)
-    unknown_receipts: tuple[str, ...] = ()
+    receipt_faults: tuple[tuple[str, str], ...] = ()
 
     @property
     def runs_digest(self) -> str:

@@ -15,7 +15,7 @@ from harness.base.clock import boot_id
 from harness.base.companion import Companion, start
 from harness.base.files import sha256_of, small_file, write_new
 from harness.base.http import HttpClient
-from harness.base.values import is_whole
+from harness.base.values import is_whole, mapping_or_empty
 from harness.errors import InputError, OutputError, SubmissionError, UsageError, printable
 from harness.log import keys
 from harness.log.run_log import RunLog
@@ -28,6 +28,7 @@ from harness.transparency.witnessed import Witnessed, parse_witnessed
 _MACHINE_ID = Path("/etc/machine-id")
 PATIENCE_S = 15.0  # for the last heads, after the last run
 TOKEN_VARIABLE = "TTA_WITNESS_TOKEN"  # noqa: S105  (its name) of the process that sends the heads
+_ANY_HEAD = {"seq": 0, "head": "0" * 64, "elapsed_ns": 0}  # for the receipt of a head that was received before
 _STATES = {"success": "finished", "unfinished": "aborted"}
 
 
@@ -196,7 +197,9 @@ def is_complete(result: Result) -> bool:
 
 
 def complete(client: HttpClient, result: Result) -> None:
-    """Say the ends of runs that the witness has not heard, close the campaign, and keep its end with the result.
+    """Send the ends of runs that the witness does not have, close the campaign, and keep its end with the result.
+
+    The receipt of a last head whose answer was lost is fetched: one that the witness received must not be missing.
 
     A result without tickets, and one that has the end already, stay as they are.
 
@@ -213,27 +216,24 @@ def complete(client: HttpClient, result: Result) -> None:
             f"{result.path}: {len(tickets)} of the campaign's {found['num_runs']} runs are there; `tta run --resume` "
             "makes the others; nothing was sent"
         )
+    listed = found.get("tickets")
+    known = {item.get("id"): item for item in map(mapping_or_empty, listed if isinstance(listed, list) else ())}
     for log, ticket in tickets:
         path = log.path.with_name(receipts_name(log.path.stem))
         try:
-            is_ended = parse_receipts(small_file(path, MAX_BYTES), str(path)).is_ended
+            own = parse_receipts(small_file(path, MAX_BYTES), str(path))
         except SubmissionError as error:
             raise InputError(f"the receipts of the ticket are not there: {error}") from None
-        if not is_ended and _is_open(client, ticket):
-            append(path, send_end(client, ticket.ticket, state_of(log), log.path))
+        state = known.get(ticket.ticket, {})
+        if not own.is_ended:
+            if state.get("num_heads") == (own.heads[-1].number if own.heads else 0) + 1:  # its answer was lost
+                append(path, send_head(client, ticket.ticket, {**_ANY_HEAD, "number": state["num_heads"]}))
+            if state.get("state") in ("issued", "started"):  # otherwise the ticket was ended without it
+                append(path, send_end(client, ticket.ticket, state_of(log), log.path))
     answer = client.post(f"api/v1/campaigns/{tickets[0][1].campaign}/close")
     data = receipt_line(_receipt(client, answer))
     parse_campaign(data, client.root)
     write_new(result.path / CAMPAIGN_NAME, data)
-
-
-def _is_open(client: HttpClient, ticket: Ticket) -> bool:
-    """Whether the witness still waits for the end of a ticket's run; otherwise the ticket was ended without it."""
-    listed = client.get(f"api/v1/campaigns/{ticket.campaign}").get("tickets")
-    states = (
-        [item.get("state") for item in listed if item.get("id") == ticket.ticket] if isinstance(listed, list) else []
-    )
-    return states in (["issued"], ["started"])
 
 
 def _receipt(client: HttpClient, answer: Mapping[str, Any]) -> Witnessed:

@@ -59,7 +59,7 @@ class Box:
         self.runs: list[list[Step]] = []
         self.is_written = False
         self.recomputed: dict[str, Recomputed] = {}
-        self.unknown_receipts: tuple[str, ...] = ()
+        self.receipt_faults: tuple[tuple[str, str], ...] = ()
 
         def keep(index: int, steps: list[Step]) -> list[Step]:
             self.runs.append(steps)
@@ -122,7 +122,7 @@ class Box:
 
     def judge(self) -> list[Finding]:
         result = replace(submission_result.read_result(self.folder), recomputed=self.recomputed)
-        result = replace(result, unknown_receipts=self.unknown_receipts)
+        result = replace(result, receipt_faults=self.receipt_faults)
         return engine.judge(result, self.ruleset, registry.checks().values(), TODAY)
 
 

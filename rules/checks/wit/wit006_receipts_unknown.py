@@ -1,17 +1,20 @@
-"""A receipt is not one of the witness that judges it.
+"""The receipts of a result are not those that the witness gave out for it.
 
 ## What it does
-A leaderboard's service looks up every receipt of a result in its own log. `tta check` cannot, and says nothing;
-`tta witness verify` asks a service, or a checkpoint.
+A leaderboard's service looks up every receipt of a result in its own log: that it is an event of the log, that the
+campaign was opened by the submitter for the round of the submission, and that no head is left out that the service
+received of the runs. `tta check` cannot, and says nothing; `tta witness verify` asks a service, or a checkpoint.
 
 ## Why it matters
-A receipt is worth what its log is worth. One that the service has never given out was made by somebody else.
+A receipt is worth what its log is worth. One that the service has never given out was made by somebody else; one that
+is left out may be of a head that the log, changed since, does not have; and a campaign in another round, or of a
+friend's, is another try.
 
 ## Example
 The receipts were signed with a key that was made for that.
 
 ## Instead
-Submit to the service that witnessed the runs.
+Submit to the service that witnessed the runs, in the round of their campaign, with all receipts.
 
 ## Source
 docs/explanation/witness.md, "Receipts".
@@ -29,9 +32,9 @@ SCOPE = "result"
 
 
 def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Iterator[Fault]:
-    for place in result.unknown_receipts:
+    for place, why in result.receipt_faults:
         path, _, line = place.rpartition(":")
         if path and line.isdigit():
-            yield Fault(path, int(line), "the log of this service has no such event")
+            yield Fault(path, int(line), why)
         else:
-            yield Fault(place, None, "the log of this service has no such event")
+            yield Fault(place, None, why)

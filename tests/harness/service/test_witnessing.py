@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -245,3 +247,36 @@ def test_no_campaign_has_tickets_without_end(small: World, monkeypatch: pytest.M
 
     assert answer.status_code == 409
     assert "no more are issued" in answer.json()["detail"]
+
+
+def test_what_is_asked_at_once_is_done_once(unreviewed: World) -> None:
+    """Two that open the same campaign have one; of two tickets that are voided, or a ticket that is ended and lost, one
+    is."""
+    world, alice = unreviewed, unreviewed.alice
+
+    def at_once(*calls: Callable[[], Any]) -> list[int]:
+        with ThreadPoolExecutor(len(calls)) as pool:
+            return [answer.result().status_code for answer in [pool.submit(call) for call in calls]]
+
+    def opening() -> Any:
+        return alice.post("/campaigns", json=IDENTITY)
+
+    def voiding(name: str) -> Any:
+        return world.olga.post(f"/tickets/{name}/void", json={"reason": "the power failed"})
+
+    assert at_once(*[opening] * 6) == [201] * 6
+    campaign = opened(alice)
+    names = [ticket(alice, campaign, f"{number:x}")["id"] for number in range(6)]
+    assert sorted(at_once(*(lambda name=name: voiding(name) for name in names[:4]))) == [200, 409, 409, 409]  # type: ignore[misc]
+    ended = {"state": "missed", "log_sha256": "f" * 64}
+    both = at_once(
+        lambda: alice.post(f"/tickets/{names[5]}/end", json=ended), lambda: alice.post(f"/campaigns/{campaign}/close")
+    )
+    was_ended = both[0] == 200
+
+    listed = alice.get(f"/campaigns/{campaign}").json()["tickets"]
+    assert [item["state"] for item in listed].count("void") == 1
+    assert listed[5]["state"] == ("missed" if was_ended else "lost")
+    with world.instance.database.read() as connection:
+        kinds = [item.event["kind"] for item in events.of_subject(connection, names[5])]
+    assert kinds == ["ticket.issued", "ticket.ended"]
