@@ -194,7 +194,7 @@ def score_runs(
     if rules.reference_convergence and batch_size is None and division != "open":
         return replace(without, why_not="the runs do not name one global_batch_size, so no reference can be chosen")
     if rules.reference_convergence and batch_size is not None:
-        samples = [run.crossing_samples for run in runs]
+        samples = [*(run.crossing_samples for run in runs), *[None] * num_unfinished]
         verdict = judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
     measured = _measured(without, verdict, rules.drop, usd_per_hour, limits, num_unfinished)
     if division == "open" or verdict is None:

@@ -7,6 +7,7 @@ from harness.log.repeated import scored
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring import timeline
 from harness.scoring.convergence import Verdict, judge_convergence
+from harness.submission.receipts import num_unfinished
 from harness.submission.result import Result
 
 
@@ -23,7 +24,8 @@ def verdict_of(result: Result, rules: BenchmarkRules) -> Verdict | None:
     batch_size = sizes.pop()
     assert batch_size is not None
     runs = scored(result.runs, rules.required_runs("closed"))
-    samples = [timeline.samples_to_target(log, rules) for log in runs]
+    missed = [None] * num_unfinished(result)  # tickets of a witness without a run
+    samples = [*(timeline.samples_to_target(log, rules) for log in runs), *missed]
     return judge_convergence(samples, batch_size, rules.reference_convergence, rules.drop)
 
 

@@ -3,7 +3,7 @@
 ## What it does
 Reads `campaign.json`, the witness's statement of all tickets of a closed campaign. Every finished one must have its run
 in the result, and every run its ticket. Those that were issued and not finished are runs that missed; the rules say how
-many a result may have.
+many a result may have. Of a reproduction with more runs than are scored, those with the first tickets must be scored.
 
 ## Why it matters
 Whoever may leave out a run chooses the best of many. A ticket is counted from the moment it is issued, whatever became
@@ -22,7 +22,8 @@ docs/explanation/witness.md, "Every start counts".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from harness.errors import InputError, SubmissionError
 from harness.findings import Fault
@@ -41,6 +42,8 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if not runs:
         return
     with_ticket = {run.ticket.ticket: run.log for run in runs}
+    if rules is not None:
+        yield from _order(result, {run.log.path: run.ticket.number for run in runs}, rules)
     for log in result.runs:
         if log not in with_ticket.values():
             yield Fault(str(log.path), None, "has no ticket of its own, which other runs of this result have")
@@ -51,6 +54,17 @@ def check(result: Result, rules: BenchmarkRules | None, ruleset: RuleSet) -> Ite
     if end is None:
         return  # which WIT001 says
     yield from _tickets(result, set(with_ticket), end, rules)
+
+
+def _order(result: Result, numbers: Mapping[Path, int], rules: BenchmarkRules) -> Iterator[Fault]:
+    """Of a reproduction, the first runs are scored: which are the first, the tickets say, and not the names of logs."""
+    division = result.claim.division if result.claim is not None else "closed"
+    first = scored(result.runs, rules.required_runs(division))
+    last = max((numbers.get(log.path, 0) for log in first), default=0)
+    for log in result.runs[len(first) :]:
+        if numbers.get(log.path, last) < last:
+            ticket = numbers[log.path]
+            yield Fault(str(log.path), None, f"is not scored, and has ticket {ticket}; a run that is scored has {last}")
 
 
 def _tickets(result: Result, own: set[str], end: CampaignEnd, rules: BenchmarkRules | None) -> Iterator[Fault]:

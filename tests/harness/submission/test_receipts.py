@@ -14,6 +14,7 @@ import pytest
 
 from harness.checker import engine
 from harness.errors import InputError
+from harness.log import keys
 from harness.scoring.score import score
 from harness.submission import receipts
 from harness.submission.layout import CAMPAIGN_NAME
@@ -30,7 +31,7 @@ from harness.submission.result import Result, read_result
 from harness.transparency.witnessed import parse_witnessed
 from tests import fabricate
 from tests.fabricate import Step, find
-from tests.rules.box import Box, agree
+from tests.rules.box import Box, agree, put, reference
 from tests.witnessing import FakeWitness, give_tickets
 
 
@@ -82,6 +83,33 @@ def test_tickets_without_a_run_are_runs_that_missed(tmp_path: Path) -> None:
     assert num_unfinished(witnessed(box, lost=["lost", "void", "expired"])) == 2
     (box.folder / CAMPAIGN_NAME).write_text("{}")
     assert num_unfinished(read_result(box.folder)) == 0
+
+
+@pytest.mark.parametrize(("first", "said"), [(0, []), (5, ["result_5.txt"])])
+def test_the_first_runs_of_a_reproduction_are_those_of_the_first_tickets(
+    tmp_path: Path, first: int, said: list[str]
+) -> None:
+    """Five of its six runs are scored, and which, no name of a file decides."""
+    box = Box(tmp_path, num_runs=6)
+    for steps in box.runs:
+        put(steps, Step(0.0, keys.TTA_REPRODUCES, {"digest": "5d" * 32}), keys.TTA_RULES)
+    give_tickets([*box.runs[first:], *box.runs[:first]])
+    box.write()
+
+    assert [Path(item.path).name for item in box.judge() if item.code == "WIT005"] == said
+
+
+def test_the_convergence_of_a_result_counts_unfinished_runs(tmp_path: Path) -> None:
+    """As runs that missed: ending those that learn slowly does not make the others the average."""
+    rules = fabricate.benchmark_rules(**reference(1000))
+    result = read_result(fabricate.write_submission(tmp_path))
+    timing = fabricate.ruleset({}).timing
+    own = [score(result.runs, rules, timing, "closed", num_unfinished=number).convergence for number in (0, 1)]
+
+    assert own[0] is not None
+    assert own[1] is not None
+    assert (own[1].own_samples or 0) >= (own[0].own_samples or math.inf)
+    assert own[1].dof != own[0].dof
 
 
 def test_a_score_counts_unfinished_runs(tmp_path: Path) -> None:
