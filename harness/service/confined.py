@@ -26,6 +26,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 _POLL_S = 5.0
 _MAX_ANSWER = 256 << 20
 _NUM_FILES = 256
+_MAX_FILE_BYTES = 1 << 20  # it writes what ssh-keygen reads, and nothing else
 
 
 class ChildError(TtaError):
@@ -60,12 +61,15 @@ def run(work: Callable[[], object], cpu_s: int, memory_bytes: int, beat: Callabl
         os.close(read_end)
         if not is_ended:
             os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # what it has started, and left
         _, status = os.waitpid(pid, 0)
     if answer is None:
         raise ChildError("the check was given up: it took too long, or the job went to another worker")
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        why = f"after {cpu_s} s of computing" if name in ("SIGXCPU", "SIGKILL") else ""
+        why = f"after {cpu_s} s of computing" if name == "SIGXCPU" else ""
         raise ChildError(f"the check was ended by {name} {why}".strip())
     try:
         kind, value = strict_json.loads(answer) if answer else ("failed", f"exit status {os.WEXITSTATUS(status)}")
@@ -100,6 +104,7 @@ def _answer(read_end: int, cpu_s: int, beat: Callable[[], bool]) -> bytes | None
 def _be_child(work: Callable[[], object], write_end: int, cpu_s: int, memory_bytes: int) -> None:
     """Do the work, write the answer, and end."""
     try:
+        os.setsid()
         die_with_parent()
         _confine(cpu_s, memory_bytes)
         try:
@@ -124,10 +129,11 @@ def _confine(cpu_s: int, memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_NUM_FILES, _NUM_FILES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        # A new network has no interface; where unprivileged users may not have one, the limits above are all there is.
-        with contextlib.suppress(OSError):
-            libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+        # A new network has no interface; where neither may be had, the limits above are all there is.
+        if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
+            libc.unshare(_CLONE_NEWNET)

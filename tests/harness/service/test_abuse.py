@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import subprocess
 from base64 import b64encode
+from collections.abc import Callable
 from email.utils import formatdate
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +19,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from harness.base import ssh_signature
-from harness.service import checkpoints, jobs, people, schema, serving, uploads, verifying, worker
+from harness.service import checkpoints, confined, jobs, people, schema, serving, uploads, verifying, worker
 from harness.service.instance import Instance
 from harness.service.people import Actor
 from harness.service.submissions import ConflictError, NotThereError
@@ -366,3 +371,40 @@ def test_an_objection_under_embargo_is_not_there(small_reviewed: World) -> None:
     details = [world.bob.post(f"/objections/{name}/withdraw").json()["detail"] for name in (objection, "0" * 32)]
 
     assert details[0].replace(objection, "0" * 32) == details[1]
+
+
+def confined_error(work: Callable[[], object]) -> str:
+    """Why some work in a confined child fails."""
+    with pytest.raises(confined.ChildError) as caught:
+        confined.run(work, 5, 1 << 40, lambda: True)
+    return str(caught.value)
+
+
+def test_a_checking_child_writes_no_large_file_and_leaves_no_process(tmp_path: Path) -> None:
+    """Were a parser to have a hole, the disk would not fill up, and nothing would go on afterwards."""
+
+    def fills_the_disk() -> object:
+        return (tmp_path / "large").write_bytes(b"x" * (2 << 20))
+
+    def leaves_a_process() -> object:
+        return subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, close_fds=True).pid
+
+    assert "File too large" in confined_error(fills_the_disk)
+    pid = confined.run(leaves_a_process, 5, 1 << 40, lambda: True)
+    assert ended(pid)
+
+
+def ended(pid: int) -> bool:
+    """Whether a process has ended, or does within ten seconds."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    with os.fdopen(handle) as stream:
+        return bool(select.select([stream], [], [], 10)[0])
+
+
+def test_the_end_of_a_checking_child_is_said_as_it_was() -> None:
+    """One that the kernel killed has not computed too long."""
+    assert confined_error(lambda: os.kill(os.getpid(), signal.SIGKILL)) == "the check was ended by SIGKILL"
+    assert confined_error(lambda: os.kill(os.getpid(), signal.SIGXCPU)).endswith("SIGXCPU after 5 s of computing")
