@@ -1,11 +1,11 @@
 """The service's checkpoints: signed statements of how many events there are, and under which root. Kept for good.
 
-A statement that was handed out binds the service: `fault` compares every one of them with the events as they are.
+A statement that was handed out binds the service: `faults` compares every one of them with the events as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, select
 
@@ -106,9 +106,15 @@ def add_cosignature(instance: Instance, witness: str, data: bytes) -> None:
         )  # fmt: skip
 
 
-def faults(connection: Connection, instance: Instance) -> Iterator[str]:
-    """Yield which checkpoints, as they were handed out, the events contradict, or have not the key's signature."""
+def faults(
+    connection: Connection, instance: Instance, kept: Sequence[tuple[str, SignedCheckpoint]] = ()
+) -> Iterator[str]:
+    """Yield which checkpoints, as they were handed out, the events contradict, or have not the key's signature.
+
+    kept: those that somebody has, each with its place: who can change the database can remove the service's own.
+    """
     size = events.size(connection)
+    notes = list(kept)
     for row in connection.execute(_checkpoint.select().order_by(_checkpoint.c.size)).all():
         place = f"checkpoint {row.size}"
         try:
@@ -116,13 +122,15 @@ def faults(connection: Connection, instance: Instance) -> Iterator[str]:
         except InputError as error:
             yield str(error)
             continue
+        notes.append((place, signed))
+        if (row.size, row.root) != (signed.checkpoint.size, signed.checkpoint.root.hex()):
+            yield f"{place}: the note is of another size or root"
+    for place, signed in notes:
         found = signed.checkpoint
-        if row.size > size:
+        if found.size > size:
             yield f"{place}: is of more events than there are; was an older backup restored?"
-        else:
-            wanted = root(events.nodes(connection, row.size), row.size).hex()
-            if (found.size, found.root.hex(), row.root) != (row.size, wanted, wanted):
-                yield f"{place}: its root is not that of the events"
+        elif found.root != root(events.nodes(connection, found.size), found.size):
+            yield f"{place}: its root is not that of the events"
         signature = signed.signatures[0].encode() if signed.signatures else b""
         signer = f"board {instance.key.public}\n".encode()
         refusal = ssh_signature.refusal(found.text.encode(), signature, NAMESPACE, signer, "board")

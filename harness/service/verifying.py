@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, select
 
+from harness.log.ticket import commitment_of
 from harness.service import checkpoints, events, reindexing, schema
 from harness.service.instance import Instance
 from harness.service.states import TRANSITIONS, State
+from harness.service.submitting import files_of, manifest_digest
+from harness.submission import receipts
+from harness.transparency.checkpoint import SignedCheckpoint
 
 
-def faults(instance: Instance, *, with_files: bool = True) -> Iterator[str]:
+def faults(
+    instance: Instance, *, with_files: bool = True, kept: Sequence[tuple[str, SignedCheckpoint]] = ()
+) -> Iterator[str]:
     """Yield what is wrong. with_files: every file is read and compared with its digest, and every result judged again.
+
+    kept: checkpoints that somebody has, each with its place.
 
     Raises:
         OutputError: a result cannot be laid out.
     """
     with instance.database.snapshot() as connection:  # of one moment: the service may go on meanwhile
-        yield from events.faults(connection)
-        yield from checkpoints.faults(connection, instance)
-        yield from _of_states(connection)
+        log = list(events.faults(connection))
+        yield from log
+        yield from checkpoints.faults(connection, instance, kept)
+        if not log:  # otherwise the events say nothing of the rows
+            yield from _of_states(connection)
+            yield from _of_rows(connection)
         found = list(_of_files(connection, instance, with_files=with_files))
         yield from found
     if with_files and not found:
@@ -47,6 +59,78 @@ def _of_states(connection: Connection) -> Iterator[str]:
             yield f"submission {submission}: is {state} after {seq} changes; its events say {replayed} after {count}"
 
 
+Columns = dict[str, Any]
+
+
+def _of_rows(connection: Connection) -> Iterator[str]:
+    """Yield which rows of people, rounds, submissions, objections and witnessed runs are not what their events say."""
+    said: dict[tuple[str, str], Columns] = {}
+    for opening in events.all_events(connection):
+        for table, row, columns in _said(opening.event):
+            said.setdefault((table, row), {}).update(columns)
+    for name in ("person", "round", "submission", "objection", "campaign", "ticket"):
+        for row in connection.execute(schema.metadata.tables[name].select()).mappings():
+            columns = said.pop((name, row["id"]), None)
+            if columns is None:
+                yield f"{name} {row['id']}: no event says that it was added"
+                continue
+            stored = {**row, "commitment": commitment_of(bytes.fromhex(row["secret"]))} if name == "campaign" else row
+            for column, value in columns.items():
+                if stored[column] != value:
+                    yield f"{name} {row['id']}: its {column} is {stored[column]!r}, its events say {value!r}"
+    for name, missing in said:
+        yield f"{name} {missing}: is missing; an event says that it was added"
+
+
+def _said(event: Mapping[str, Any]) -> Iterator[tuple[str, str, Columns]]:
+    """Yield what an event says of columns: the table, the row's id, and the values."""
+    subject, body, at_ms, actor = event["subject"], event["body"], event["at_ms"], event["actor"]
+    match event["kind"]:
+        case "round.added":
+            yield "round", subject, body
+        case "person.added":
+            yield "person", subject, {"organisation": body["organisation"], "disabled_ms": None, **_roles(body)}
+        case "person.roles_changed":
+            yield "person", subject, _roles(body)
+        case "person.disabled":
+            yield "person", subject, {"disabled_ms": at_ms}
+        case "submission.announced":
+            unset = {"received_ms": None, "published_ms": None, "superseded_by": None}
+            named = {"round": body["round"], "manifest_sha256": body["manifest_sha256"]}
+            yield "submission", subject, {"person": actor, "created_ms": at_ms, **named, **unset}
+        case "submission.renew":
+            yield "submission", subject, {"round": body["round"]}
+        case "submission.finalise":
+            yield "submission", subject, {"received_ms": at_ms}
+        case "submission.publish":
+            yield "submission", subject, {"published_ms": at_ms}
+        case "submission.superseded":
+            yield "submission", subject, {"superseded_by": body["by"]}
+        case "submission.object":
+            named = {name: body[name] for name in ("rule", "path", "line")}
+            unset = {"state": "open", "decision": None, "decided_by": None, "decided_ms": None}
+            made = {"submission": subject, "person": actor, "text": body["reason"], "opened_ms": at_ms}
+            yield "objection", body["objection"], {**named, **made, **unset}
+        case "objection.decided" | "objection.withdrawn":
+            decided = {"state": body["decision"], "decision": body["reason"], "decided_by": actor, "decided_ms": at_ms}
+            yield "objection", body["objection"], decided
+        case receipts.OPENED:
+            named = {name: value for name, value in body.items() if name != "organisation"}  # there by its name
+            yield "campaign", subject, {"person": actor, "closed_ms": None, **named}
+        case receipts.CLOSED:
+            yield "campaign", subject, {"closed_ms": at_ms}
+        case receipts.ISSUED:
+            yield "ticket", subject, {**body, "issued_ms": at_ms, "state": "issued", "num_heads": 0, "ended_ms": None}
+        case receipts.HEAD:
+            yield "ticket", subject, {"state": "started", "num_heads": body["number"]}
+        case receipts.ENDED:
+            yield "ticket", subject, {**body, "ended_ms": at_ms}
+
+
+def _roles(body: Mapping[str, Any]) -> Columns:
+    return {f"is_{role}": role in body["roles"] for role in ("auditor", "organiser")}
+
+
 def _of_files(connection: Connection, instance: Instance, *, with_files: bool) -> Iterator[str]:
     for sha256, num_bytes in connection.execute(select(schema.blob.c.sha256, schema.blob.c.num_bytes)):
         path = instance.blobs.path(sha256)
@@ -57,6 +141,12 @@ def _of_files(connection: Connection, instance: Instance, *, with_files: bool) -
         elif with_files and (why := instance.blobs.matches(path, sha256, num_bytes)) is not None:
             yield f"{path}: {why}"
     table, file = schema.submission, schema.submission_file
+    for submission, manifest, num_bytes in connection.execute(
+        select(table.c.id, table.c.manifest_sha256, table.c.num_bytes).order_by(table.c.id)
+    ):
+        files = files_of(connection, submission)
+        if (manifest_digest(files), sum(item.num_bytes for item in files)) != (manifest, num_bytes):
+            yield f"submission {submission}: its list of files is another than the one that was announced"
     holder = schema.blob_holder
     missing = (
         select(table.c.id, file.c.path)

@@ -6,10 +6,12 @@ import argparse
 import sys
 from collections.abc import Iterable
 
+from harness.base.files import small_file
 from harness.commands._arguments import Parser, as_folder, as_path, utc_today
 from harness.commands.board.serving import add_data, opened, require_libraries
 from harness.commands.board.tree import build
 from harness.errors import ExitStatus, printable
+from harness.transparency.checkpoint import parse_note
 
 
 def add_backup(parser: Parser) -> None:
@@ -50,6 +52,10 @@ def call_restore(arguments: argparse.Namespace) -> ExitStatus:
 def add_verify(parser: Parser) -> None:
     """Add the arguments of `tta board verify`."""
     parser.add_argument("--quick", action="store_true", help="read no files, and judge no result again")
+    parser.add_argument(
+        "--checkpoint", type=as_path, action="append", default=[], metavar="FILE",
+        help="a checkpoint that somebody has kept elsewhere, which the log must continue; more than once",
+    )  # fmt: skip
     add_data(parser)
 
 
@@ -57,7 +63,8 @@ def call_verify(arguments: argparse.Namespace) -> ExitStatus:
     with opened(arguments) as instance:
         from harness.service import verifying
 
-        return _shown(verifying.faults(instance, with_files=not arguments.quick))
+        kept = [(str(path), parse_note(small_file(path), str(path))) for path in arguments.checkpoint]
+        return _shown(verifying.faults(instance, with_files=not arguments.quick, kept=kept))
 
 
 def add_reindex(parser: Parser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 from base64 import b64encode
@@ -11,13 +10,15 @@ from collections.abc import Callable
 from email.utils import formatdate
 from hashlib import sha256
 from pathlib import Path
+from select import select as selecting
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 from sqlalchemy.exc import OperationalError
 
+from harness import cli
 from harness.base import ssh_signature
 from harness.service import checkpoints, confined, jobs, people, schema, serving, uploads, verifying, worker
 from harness.service.instance import Instance
@@ -27,6 +28,7 @@ from harness.transparency.checkpoint import COSIGN_NAMESPACE, SignedCheckpoint, 
 from tests import fabricate
 from tests.harness.service.test_pages import HERE
 from tests.harness.service.test_submitting import create_upload, patch
+from tests.harness.service.test_witnessing import head, opened, ticket
 from tests.harness.service.world import START_MS, Member, World, listing, send, write_submission
 from tests.rules import signing
 
@@ -401,10 +403,123 @@ def ended(pid: int) -> bool:
     except ProcessLookupError:
         return True
     with os.fdopen(handle) as stream:
-        return bool(select.select([stream], [], [], 10)[0])
+        return bool(selecting([stream], [], [], 10)[0])
 
 
 def test_the_end_of_a_checking_child_is_said_as_it_was() -> None:
     """One that the kernel killed has not computed too long."""
     assert confined_error(lambda: os.kill(os.getpid(), signal.SIGKILL)) == "the check was ended by SIGKILL"
     assert confined_error(lambda: os.kill(os.getpid(), signal.SIGXCPU)).endswith("SIGXCPU after 5 s of computing")
+
+
+def busy(world: World) -> None:
+    """Rows in every table that events speak of."""
+    submission = world.submit(world.alice)
+    world.work()
+    objection = _objected(world, submission)
+    decision = {"decision": "dismissed", "reason": "it is as the rules say"}
+    assert world.olga.post(f"/objections/{objection}/decision", json=decision).status_code == 204
+    _objected(world, submission)
+    [withdrawn] = [
+        item for item in world.carol.get(f"/submissions/{submission}").json()["objections"] if item["state"] == "open"
+    ]
+    assert world.carol.post(f"/objections/{withdrawn['id']}/withdraw").status_code == 204
+    assert world.olga.post(f"/submissions/{submission}/actions/accept", json={"reason": "x"}).status_code == 200
+    world.work()
+    new = send(world.alice, write_submission(world.alice), supersedes=submission)
+    world.work()
+    world.olga.post(f"/submissions/{new}/actions/accept", json={"reason": "x"})
+    world.work()
+    assert world.state(new) == "published"
+    gone = world.submit(world.alice, finalise=False)
+    world.alice.post(f"/submissions/{gone}/withdraw")
+    send(world.alice, world.alice.tree)
+    campaign = opened(world.alice)
+    drawn = ticket(world.alice, campaign)["id"]
+    head(world.alice, drawn)
+    world.alice.post(f"/tickets/{drawn}/end", json={"state": "missed"})
+    world.alice.post(f"/campaigns/{campaign}/close")
+    with world.instance.database.write() as connection:
+        person = people.person_named(connection, "carol")
+        assert person is not None
+        people.change_roles(connection, person, None, world.time(), is_auditor=False, is_organiser=True)
+        people.disable(connection, person, None, world.time())
+
+
+COLUMNS = {
+    "person": ("organisation", "is_auditor", "is_organiser", "disabled_ms"),
+    "round": ("name", "ruleset_digest", "is_reviewed", "closes_ms", "publish_ms"),
+    "submission": ("round", "manifest_sha256", "num_bytes", "received_ms", "published_ms", "superseded_by"),
+    "objection": ("rule", "text", "state", "decision", "opened_ms"),
+    "campaign": ("round", "secret", "num_runs", "expires_ms", "closed_ms"),
+    "ticket": ("number", "seed", "client_nonce", "state", "num_heads", "ended_ms"),
+    "submission_file": ("path", "num_bytes"),
+}
+
+
+def altered(value: object) -> object:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    return value.replace(value[0], "1" if value[0] != "1" else "2") if isinstance(value, str) else 7
+
+
+def test_a_row_that_its_events_contradict_is_found(small_reviewed: World) -> None:
+    """Each column that an event speaks of, and rows that are no more, or that no event has added."""
+    world = small_reviewed
+    busy(world)
+    assert list(verifying.faults(world.instance, with_files=False)) == []
+
+    def is_found() -> bool:
+        return bool(list(verifying.faults(world.instance, with_files=False)))
+
+    engine = world.instance.database.engine.raw_connection
+    unseen = []
+    for name, columns in COLUMNS.items():
+        table = schema.metadata.tables[name]
+        for column in columns:
+            with world.instance.database.read() as connection:
+                row = connection.execute(select(text("rowid"), table.c[column]).select_from(table).limit(1)).one()
+            raw = engine()
+            raw.execute("PRAGMA foreign_keys = OFF")
+            change = f"UPDATE {name} SET {column} = ? WHERE rowid = ?"
+            raw.execute(change, (altered(row[1]), row[0]))
+            unseen += [] if is_found() else [(name, column)]
+            raw.execute(change, (row[1], row[0]))
+            raw.close()
+    assert unseen == []
+    assert not is_found()
+    with world.instance.database.write() as connection:
+        connection.execute(schema.objection.delete())
+    assert is_found()
+    with world.instance.database.write() as connection:
+        people.add_organisation(connection, "new", 1)
+        values = {"id": "1" * 32, "organisation": _organisation(world, "acme"), "name": "nobody added me"}
+        flags = {"is_auditor": True, "is_organiser": True, "created_ms": 1}
+        connection.execute(schema.person.insert().values(**values, **flags))
+    assert any("no event says" in item for item in verifying.faults(world.instance, with_files=False))
+
+
+def test_a_log_that_was_cut_off_contradicts_a_checkpoint_that_was_kept(
+    small: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever removes the last events together with the service's own checkpoints makes everything agree but that."""
+    small.submit(small.alice)
+    kept = tmp_path / "kept"
+    kept.write_bytes(small.client.get("/api/v1/log/checkpoint").content)
+    arguments = ["board", "verify", "--quick", "--data", str(small.instance.folder), "--checkpoint", str(kept)]
+    assert cli.main(arguments) == 0
+
+    with small.instance.database.write() as connection:
+        connection.execute(schema.checkpoint.delete())
+        seq = connection.execute(select(func.max(schema.event.c.seq))).scalar_one()
+        before = connection.execute(select(schema.event.c.leaf).where(schema.event.c.seq == seq - 1)).scalar_one()
+        connection.execute(schema.event.delete().where(schema.event.c.seq == seq))
+        connection.execute(schema.log_head.update().values(size=seq, leaf=before))
+        connection.execute(schema.submission.update().values(state="draft", seq=0, received_ms=None))
+
+    assert list(verifying.faults(small.instance, with_files=False)) == []
+    capsys.readouterr()
+    assert cli.main(arguments) == 1
+    assert "is of more events than there are" in capsys.readouterr().out
