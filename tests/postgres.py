@@ -58,6 +58,17 @@ class Cluster:
                 raise RuntimeError((self.folder / "log").read_text(errors="replace")[-2000:])
             time.sleep(0.05)
 
+    def start_again(self) -> None:
+        """Start it after its first process was killed: the others, which end by themselves, must have ended first."""
+        deadline_s = time.monotonic() + _START_S
+        while True:
+            try:
+                self.start()
+                return
+            except RuntimeError:
+                if time.monotonic() > deadline_s:
+                    raise
+
     def _answers(self) -> bool:
         engine = create_engine(self.url)
         try:

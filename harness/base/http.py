@@ -155,10 +155,12 @@ def _names(headers: Any) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _bounded(response: IO[bytes], url: str) -> bytes:
+def _bounded(response: http.client.HTTPResponse, url: str) -> bytes:
     data = response.read(MAX_ANSWER_BYTES + 1)
     if len(data) > MAX_ANSWER_BYTES:
         raise InputError(f"{url}: the answer has more than {MAX_ANSWER_BYTES:,} bytes")
+    if response.length:  # unlike `read()`, `read(n)` does not say that the connection ended before the answer
+        raise UnreachableError(f"{url}: the answer broke off; {response.length:,} bytes of it are missing")
     return data
 
 

@@ -117,23 +117,16 @@ def _waits(connection: Connection, kind: str, subject: str) -> bool:
     return connection.execute(query.limit(1)).scalar() is not None
 
 
-def take_back(connection: Connection, now_ms: int) -> list[Lease]:
-    """Make the jobs of workers without a sign of life ready again; return those that have had their last attempt.
-
-    Those are failed: what follows from it is for the caller to do in the same transaction.
-    """
-    expired = (
+def expired(connection: Connection, now_ms: int) -> Lease | None:
+    """Return a job whose worker has given no sign of life, for the caller to `fail`; None if there is none."""
+    query = (
         select(_job.c.id, _job.c.kind, _job.c.subject, _job.c.attempts, _job.c.fencing)
         .where(_job.c.state == "leased", _job.c.lease_until_ms < now_ms)
+        .limit(1)
         .with_for_update(skip_locked=True)
     )
-    given_up = []
-    for row in connection.execute(expired).all():
-        lease = Lease(*row)
-        fail(connection, lease, "the worker ended, or gave no sign of life", now_ms)
-        if lease.is_last:
-            given_up.append(lease)
-    return given_up
+    row = connection.execute(query).one_or_none()
+    return None if row is None else Lease(*row)
 
 
 def counts(connection: Connection) -> dict[str, int]:

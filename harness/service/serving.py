@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import uvicorn
@@ -19,7 +20,9 @@ from harness.service.migrating import require_newest
 from harness.service.web import application
 
 _END_S = 30.0  # that the worker may take for the job that it has
-_LOOK_S, _MAX_PAUSE_S = 1.0, 60.0
+_LOOK_S = 1.0
+_PAUSE_S, _MAX_PAUSE_S = 2.0, 30.0  # before another worker is started
+_WELL_S = 60.0  # a worker that went on for as long did not end for the reason for which the one before did
 
 
 def serve(folder: Path, host: str, port: int, *, has_worker: bool, database: str | None = None) -> None:
@@ -62,8 +65,16 @@ def configuration(instance: Instance) -> uvicorn.Config:
     )
 
 
+def next_pause_s(before_s: float, lived_s: float) -> float:
+    """Return how long to wait before another worker is started, after one that lived so long.
+
+    before_s: the pause before that one; 0 if it was the first.
+    """
+    return _PAUSE_S if lived_s >= _WELL_S or not before_s else min(_MAX_PAUSE_S, 2 * before_s)
+
+
 class _Supervisor:
-    """Keeps a worker going: one that ends by itself is started again, each time after a longer pause."""
+    """Keeps a worker going: one that ends by itself is started again, after a pause that grows while they end soon."""
 
     def __init__(self, folder: Path) -> None:
         self._command = [sys.executable, "-m", "harness.cli", "board", "worker", "--data", str(folder)]
@@ -76,17 +87,16 @@ class _Supervisor:
         return subprocess.Popen(self._command, env=python_environment(), preexec_fn=_follow_parent)
 
     def _watch(self) -> None:
-        num_ends = 0
+        pause_s, started_s = 0.0, time.monotonic()
         while not self._is_ending.wait(_LOOK_S):
             status = self._process.poll()
             if status is None:
                 continue
-            num_ends += 1
-            pause_s = min(_MAX_PAUSE_S, 2.0**num_ends)
+            pause_s = next_pause_s(pause_s, time.monotonic() - started_s)
             print(f"tta: the worker ended with status {status}; another starts in {pause_s:.0f} s", file=sys.stderr)
             if self._is_ending.wait(pause_s):
                 return
-            self._process = self._started()
+            self._process, started_s = self._started(), time.monotonic()
         # By this thread, which may be the worker's parent to the kernel: with its end the worker would be killed.
         self._process.terminate()
         try:

@@ -64,9 +64,9 @@ def create(instance: Instance, actor: Actor, sha256: str, num_bytes: int) -> Upl
                 created_ms=now_ms, expires_ms=expires_ms,
             )
         )  # fmt: skip
-    if num_bytes == 0:
-        _complete(instance, actor, Upload(found, sha256, 0, expires_ms, 0))
-    return Upload(found, sha256, num_bytes, expires_ms, 0)
+    upload = Upload(found, sha256, num_bytes, expires_ms, 0)
+    complete_if_whole(instance, actor, upload)  # an empty file is
+    return upload
 
 
 def find(instance: Instance, actor: Actor, upload: str) -> Upload:
@@ -160,25 +160,32 @@ def appending(instance: Instance, upload: Upload, offset: int, checksum: bytes |
 
 
 def complete_if_whole(instance: Instance, actor: Actor, upload: Upload) -> None:
-    """Keep an upload whose bytes have all arrived.
+    """Keep an upload whose bytes have all arrived; one that another request has ended meanwhile is left alone.
 
     Raises:
-        InputError: they have another digest; nothing is kept. ConflictError: another request is at it.
+        InputError: they have another digest; nothing is kept.
     """
-    with _locked(instance, upload) as stream:
-        if stream.seek(0, os.SEEK_END) == upload.num_bytes:
-            _complete(instance, actor, upload)
-
-
-def _complete(instance: Instance, actor: Actor, upload: Upload) -> None:
     path = _path(instance, upload.id)
+    try:
+        stream = path.open("rb")
+    except FileNotFoundError:
+        return
+    with stream:
+        if os.fstat(stream.fileno()).st_size == upload.num_bytes:
+            fcntl.flock(stream, fcntl.LOCK_EX)  # another request may be taking a piece off, or doing the same
+            if path.exists() and path.stat().st_size == upload.num_bytes:
+                _complete(instance, actor, upload, path)
+
+
+def _complete(instance: Instance, actor: Actor, upload: Upload, path: Path) -> None:
     fault = instance.blobs.matches(path, upload.sha256, upload.num_bytes)
     if fault is None:
-        # The row goes last: after a crash in between, the client finds the upload whole and sends nothing again.
+        # The row goes last: after a crash in between, whoever asks how much has arrived finds it whole, and ends it.
         draft = instance.blobs.incoming / f"{upload.sha256}.{upload.id}"
         draft.unlink(missing_ok=True)
         os.link(path, draft)
         instance.blobs.adopt(draft, upload.sha256)
+        draft.unlink(missing_ok=True)  # to rename one link of a file to another does nothing
     with instance.database.write() as connection:
         if fault is None:
             found = [(upload.sha256, upload.num_bytes)]

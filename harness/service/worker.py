@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from harness.base.ids import ID_PATTERN, new_id
@@ -24,6 +24,7 @@ from harness.service import (
     confined,
     events,
     jobs,
+    leftovers,
     outward,
     people,
     ranking,
@@ -77,9 +78,9 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
         )
     judgement = Judgement(**{**answer, "findings": tuple(answer["findings"])})
     with instance.database.write() as connection:
-        found = submissions.locked(connection, submission.id, None)
         if not jobs.finish(connection, lease, instance.now_ms()):
             return
+        found = submissions.locked(connection, submission.id, None)
         verdict = results.store(connection, instance, found, judgement, instance.now_ms())
         is_same = (found.state is State.CHECKED) is judgement.is_valid and found.state in (State.CHECKED, State.INVALID)
         body = {
@@ -113,13 +114,12 @@ def _receipt_faults(
         return list(witnessing.receipt_faults(connection, submission, leaves, tickets))
 
 
-def _check_given_up(instance: Instance, lease: Lease, error: str) -> None:
+def _check_given_up(connection: Connection, instance: Instance, lease: Lease, error: str) -> None:
     """Say of a submission that it could not be checked, and why."""
-    with instance.database.write() as connection:
-        found = submissions.locked(connection, lease.subject, None)
-        if found.state is State.RECEIVED:
-            body = {"reason": printable(error, 500)}
-            submissions.change(connection, "fail_check", found, None, instance.now_ms(), body)
+    found = submissions.locked(connection, lease.subject, None)
+    if found.state is State.RECEIVED:
+        body = {"reason": printable(error, 500)}
+        submissions.change(connection, "fail_check", found, None, instance.now_ms(), body)
 
 
 def _tick(instance: Instance, lease: Lease, beat: Beat) -> None:
@@ -143,7 +143,7 @@ HANDLERS: dict[str, Callable[[Instance, Lease, Beat], None]] = {
     jobs.RANK: _rank,
 }
 # What follows when the last attempt at a job has failed.
-GIVEN_UP: dict[str, Callable[[Instance, Lease, str], None]] = {jobs.CHECK: _check_given_up}
+GIVEN_UP: dict[str, Callable[[Connection, Instance, Lease, str], None]] = {jobs.CHECK: _check_given_up}
 
 
 def work(instance: Instance, name: str) -> bool:
@@ -174,20 +174,37 @@ def work(instance: Instance, name: str) -> bool:
 def _failed(instance: Instance, lease: Lease, error: str) -> None:
     print(f"tta: {lease.kind} {lease.subject}, attempt {lease.attempts}: {printable(error, 1000)}", file=sys.stderr)
     with instance.database.write() as connection:
-        is_mine = jobs.fail(connection, lease, error, instance.now_ms())
+        _fail(connection, instance, lease, error)
+
+
+def _fail(connection: Connection, instance: Instance, lease: Lease, error: str) -> None:
+    """Note why an attempt failed, and do what follows if it was the last.
+
+    In one transaction: a worker that is killed between the two would leave a submission that waits for ever.
+    """
+    is_mine = jobs.fail(connection, lease, error, instance.now_ms())
     if is_mine and lease.is_last and lease.kind in GIVEN_UP:
-        GIVEN_UP[lease.kind](instance, lease, error)
+        GIVEN_UP[lease.kind](connection, instance, lease, error)
+
+
+def _take_back(instance: Instance) -> bool:
+    """Make a job ready again whose worker has ended, or give it up; False if there is none."""
+    with instance.database.write() as connection:
+        lease = jobs.expired(connection, instance.now_ms())
+        if lease is not None:
+            times = f", {lease.attempts} times" if lease.is_last else ""
+            _fail(connection, instance, lease, f"the worker ended, or gave no sign of life{times}")
+    return lease is not None
 
 
 def sweep(instance: Instance) -> None:
     """Take back the jobs of workers that have ended; see what time it is for rounds, uploads and drafts."""
+    while _take_back(instance):
+        pass
     with instance.database.write() as connection:
-        given_up = jobs.take_back(connection, instance.now_ms())
         rounds.tick_all(connection, instance)
-    for lease in given_up:
-        if lease.kind in GIVEN_UP:
-            GIVEN_UP[lease.kind](instance, lease, "the worker ended, or gave no sign of life, three times")
     uploads.expire(instance)
+    leftovers.remove(instance)
     submitting.expire_drafts(instance)
     witnessing.expire(instance)
     with instance.database.write() as connection:
@@ -234,10 +251,12 @@ class Worker:
         """Work. A database that cannot be reached is waited for."""
         signal.signal(signal.SIGTERM, self.end)
         signal.signal(signal.SIGINT, self.end)
-        swept_s, exporter = -SWEEP_S, Exporter(self.instance)
-        reindexing.judge_again(self.instance)  # after the rules or `tta` have changed
+        swept_s, exporter, is_new = -SWEEP_S, Exporter(self.instance), True
         while not self._is_ending:
             try:
+                if is_new:
+                    reindexing.judge_again(self.instance)  # after the rules or `tta` have changed
+                    is_new = False
                 if time.monotonic() - swept_s > SWEEP_S:
                     swept_s = time.monotonic()
                     sweep(self.instance)

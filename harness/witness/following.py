@@ -54,6 +54,7 @@ class Followed:
     _origin_ns: int | None = None
     _is_due: bool = False
     _has_ended: bool = False
+    _is_whole: bool = False  # the head of the whole log was received; its end is still to be said
     _state: str = "aborted"
     _sent_ns: int = 0
     _not_before_ns: int = 0
@@ -104,17 +105,11 @@ class Followed:
             return
         if not self._is_due and now_ns - self._sent_ns < EVERY_S * 1e9:
             return
-        head = {
-            "number": self._number + 1, "seq": self._seq, "head": self._tail.head,
-            "elapsed_ns": now_ns - self._origin_ns,
-        }  # fmt: skip
         try:
-            campaign.append(self._receipts, campaign.send_head(self.client, self.ticket.ticket, head))
-            self._number += 1
-            self._sent_ns, self._wait_s, self._is_due = now_ns, 1.0, False
-            if self._has_ended:
-                state = self._state
-                end = campaign.send_end(self.client, self.ticket.ticket, state, self.path)
+            if not self._is_whole:
+                self._send_head(self.ticket, now_ns, now_ns - self._origin_ns)
+            if self._is_whole:
+                end = campaign.send_end(self.client, self.ticket.ticket, self._state, self.path)
                 campaign.append(self._receipts, end)
                 self.is_done = True
         except RefusedError as error:
@@ -125,6 +120,17 @@ class Followed:
                 self.say(f"{error}; the run goes on, registered with its witness and not streamed meanwhile")
             self._not_before_ns = now_ns + int(self._wait_s * 1e9)
             self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
+
+    def _send_head(self, ticket: Ticket, now_ns: int, elapsed_ns: int) -> None:
+        head = {"number": self._number + 1, "seq": self._seq, "head": self._tail.head, "elapsed_ns": elapsed_ns}
+        receipt = campaign.send_head(self.client, ticket.ticket, head)
+        campaign.append(self._receipts, receipt)
+        self._number += 1
+        self._sent_ns, self._wait_s = now_ns, 1.0
+        # Otherwise it is the receipt of an earlier head of this number, whose answer was lost.
+        is_present = receipt.opening.event["body"].get("head") == head["head"]
+        self._is_whole = is_present and self._has_ended
+        self._is_due = not is_present or self._has_ended
 
     def _give_up(self, why: str) -> None:
         self.is_done = self.has_failed = True

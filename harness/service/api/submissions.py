@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import ColumnElement, and_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, select, true
 
 from harness.base import strict_json
 from harness.base.ids import ID_PATTERN
@@ -63,12 +63,12 @@ def announce(
 
 @router.post("/submissions/{submission}/files", status_code=204)
 async def add_files(instance: TheInstance, actor: Submitter, submission: str, request: Request) -> None:
-    """Take some of the missing files in one request.
+    """Take some of the submission's files in one request.
 
     The body is a line of JSON, the list of their digests, and then their bytes, one file after the other, each as long
-    as was announced.
+    as was announced. What has arrived meanwhile, with another submission of this team, is compared and kept as it is.
     """
-    wanted = await run_in_threadpool(_missing, instance, actor, submission)
+    wanted = await run_in_threadpool(_files, instance, actor, submission)
     pieces = request.stream().__aiter__()
     head, rest = await _line(pieces)
     listed = _listed(head, wanted, instance.settings.limits.max_bundle_bytes)
@@ -93,11 +93,16 @@ async def _line(pieces: AsyncIterator[bytes]) -> tuple[bytes, bytes]:
     raise UsageError("the first line must be the list of the files' digests, as JSON")
 
 
-def _missing(instance: Instance, actor: Actor, submission: str) -> list[ListedFile]:
+def _files(instance: Instance, actor: Actor, submission: str) -> list[ListedFile]:
     with instance.database.read() as connection:
-        found = submissions.find(connection, submission, actor)
-        submissions.require_allowed(connection, "finalise", found, actor)
-        return submitting.missing_of(connection, found)
+        return submitting.files_of(connection, _draft(connection, actor, submission).id)
+
+
+def _draft(connection: Connection, actor: Actor, submission: str) -> Submission:
+    """Return a submission that this actor may still send files for."""
+    found = submissions.find(connection, submission, actor)
+    submissions.require_allowed(connection, "finalise", found, actor)
+    return found
 
 
 def _listed(head: bytes, wanted: Sequence[ListedFile], max_bytes: int) -> list[ListedFile]:
@@ -112,7 +117,7 @@ def _listed(head: bytes, wanted: Sequence[ListedFile], max_bytes: int) -> list[L
         raise UsageError("the first line has a digest twice")
     unknown = next((item for item in digests if item not in by_digest), None)
     if unknown is not None:
-        raise UsageError(f"{unknown[:64]}: is not among the missing files")
+        raise UsageError(f"{unknown[:64]}: is not among the files of the submission")
     found = [by_digest[item] for item in digests]
     total = sum(item.num_bytes for item in found)
     if total > max_bytes:
@@ -137,7 +142,8 @@ def _pieces(data: bytes, start: int, num_bytes: int) -> Iterator[bytes]:
 @router.get("/submissions/{submission}/missing")
 def missing(instance: TheInstance, actor: Submitter, submission: str) -> dict[str, Any]:
     """Return which files of an own submission are still missing."""
-    wanted = _missing(instance, actor, submission)
+    with instance.database.read() as connection:
+        wanted = submitting.missing_of(connection, _draft(connection, actor, submission))
     return {"missing": [{"path": item.path, "sha256": item.sha256, "bytes": item.num_bytes} for item in wanted]}
 
 

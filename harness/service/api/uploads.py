@@ -88,8 +88,10 @@ def create(
 
 @router.head("/uploads/{upload}")
 def head(instance: TheInstance, actor: Submitter, upload: str) -> Response:
-    """Return how much has arrived."""
-    return Response(status_code=200, headers=_described(uploads.find(instance, actor, upload)))
+    """Return how much has arrived. If it is all, it is kept, as a service that was killed then has not done."""
+    found = uploads.find(instance, actor, upload)
+    uploads.complete_if_whole(instance, actor, found)
+    return Response(status_code=200, headers=_described(found))
 
 
 @router.patch("/uploads/{upload}", status_code=204)

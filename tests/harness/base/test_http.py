@@ -120,6 +120,25 @@ def test_a_closed_port_and_a_cut_connection_are_one_sentence() -> None:
         client.get("x")
 
 
+def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+    """Its server was killed between the headers and the end: half of an answer is none."""
+    bodies = [b'{"id":', b"", b'{"id": 1}']
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        body = bodies.pop(0)
+        request.send_response(200)
+        request.send_header("content-length", "9")
+        request.end_headers()
+        request.wfile.write(body)
+
+    with answering(answer) as client:
+        assert client.get("x") == {"id": 1}
+        bodies.append(b"{")
+        client.retries = 0
+        with pytest.raises(UnreachableError, match=r"/x: the answer broke off; 8 bytes of it are missing"):
+            client.get("x")
+
+
 def test_an_answer_that_is_no_object_or_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is untrusted input."""
     for body, why in ((b"[1]", "not a JSON object"), (b"{", "not JSON")):

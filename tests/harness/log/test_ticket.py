@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 from harness.log import run_log
 from harness.log.ticket import Ticket, commitment_of, config_digest, nonce_of, parse_ticket, seed_of, ticket_of
 from tests import fabricate
+from tests.killing import ROOT
 from tests.witnessing import give_tickets, ticket
 
 # What the documents show: from what a closed campaign publishes, with programs that every system has.
@@ -40,7 +41,8 @@ def test_seeds_are_uniform() -> None:
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
 def test_a_shell_makes_the_seed_again() -> None:
-    """From the campaign's secret, without this program."""
+    """From the campaign's secret, without this program, by the lines of the document."""
+    assert f"```bash{SHELL}```" in (ROOT / "docs" / "explanation" / "witness.md").read_text()
     wanted, secret = ticket(3), bytes(range(32))
     environment = {
         "PATH": "/usr/bin:/bin", "CAMPAIGN": wanted.campaign, "NUMBER": str(wanted.number), "SECRET": secret.hex(),

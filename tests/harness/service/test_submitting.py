@@ -119,6 +119,20 @@ def test_bytes_that_are_not_as_announced_are_not_kept(small: World) -> None:
     assert small.alice.post(f"/submissions/{found['id']}/finalise").status_code == 202
 
 
+def test_two_submissions_of_a_team_may_bring_the_same_file(small: World) -> None:
+    """Each was told that it is missing; who comes second is not refused for it."""
+    places = []
+    for _ in range(2):
+        tree = write_submission(small.alice)
+        found = announced(small.alice, listing(tree))
+        places.append((found["id"], bundle(tree, found["missing"]), {item["sha256"] for item in found["missing"]}))
+    assert places[0][2] & places[1][2], "the lists of the code are the same"
+
+    for submission, data, _ in places:
+        assert small.alice.post(f"/submissions/{submission}/files", content=data).status_code == 204
+        assert small.alice.post(f"/submissions/{submission}/finalise").status_code == 202
+
+
 def test_a_claim_that_contradicts_its_place_is_refused_at_the_end(small: World) -> None:
     """Its system or its ruleset is another than that of paths and round."""
     for claim, why in (({"system": "other"}, "the system is"), ({"ruleset": "v0"}, "the ruleset is")):

@@ -11,7 +11,7 @@ import pytest
 
 from harness.base import ssh_signature
 from harness.log.ticket import commitment_of, nonce_of, seed_of
-from harness.service import events, witnessing
+from harness.service import events, schema, verifying, witnessing
 from harness.submission.receipts import parse_campaign
 from harness.transparency.witnessed import NAMESPACE, parse_witnessed
 from tests.harness.service.world import Member, World
@@ -280,3 +280,28 @@ def test_what_is_asked_at_once_is_done_once(unreviewed: World) -> None:
     with world.instance.database.read() as connection:
         kinds = [item.event["kind"] for item in events.of_subject(connection, names[5])]
     assert kinds == ["ticket.issued", "ticket.ended"]
+
+
+def test_a_ticket_that_was_altered_is_found(small: World) -> None:
+    """In whatever its events say of it; and one that was removed."""
+    alice, database = small.alice, small.instance.database
+    campaign = opened(alice)
+    first = ticket(alice, campaign, "1")
+    head(alice, first["id"])
+    second = ticket(alice, campaign, "2")
+    head(alice, second["id"])
+    third = ticket(alice, campaign, "3")
+    assert list(verifying.faults(small.instance)) == []
+
+    table = schema.ticket
+    for name, values in (
+        (first["id"], {"state": "finished"}), (second["id"], {"num_heads": 7}), (third["id"], {"seed": 1}),
+    ):  # fmt: skip
+        with database.write() as connection:
+            connection.execute(table.update().where(table.c.id == name).values(**values))
+        [(column, value)] = values.items()
+        found = list(verifying.faults(small.instance))
+        assert f"ticket {name}: its {column} is {value!r}, its events say" in "; ".join(found)
+    with database.write() as connection:
+        connection.execute(table.delete().where(table.c.id == third["id"]))
+    assert f"ticket {third['id']}: is missing; an event says that it was added" in verifying.faults(small.instance)

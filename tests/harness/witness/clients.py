@@ -10,13 +10,17 @@ from tests.harness.service.world import Member
 
 
 class InProcess(HttpClient):
-    """Requests of a member. is_down: nobody answers. lost: how many of the next answers do not arrive."""
+    """Requests of a member. is_down: nobody answers. lost: how many of the next answers do not arrive.
+
+    lost_after: how many answers arrive before one does not; None: all of them.
+    """
 
     def __init__(self, member: Member) -> None:
         super().__init__("http://board.example/", "token", retries=0, sleep=lambda seconds: None)
         self.member = member
         self.is_down = False
         self.lost = 0
+        self.lost_after: int | None = None
         self.num_requests = 0
 
     def request(
@@ -33,6 +37,8 @@ class InProcess(HttpClient):
             raise UnreachableError(f"{self.root}{path}: refused")
         content: Any = body
         answer = self.member.client.request(method, f"/{path}", content=content, headers=dict(headers or {}))
+        if self.lost_after is not None:
+            self.lost, self.lost_after = (1, None) if self.lost_after == 0 else (0, self.lost_after - 1)
         if self.lost:
             self.lost -= 1
             raise UnreachableError(f"{self.root}{path}: timed out")

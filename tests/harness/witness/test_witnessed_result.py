@@ -97,6 +97,50 @@ def test_a_lost_answer_costs_no_head(setting: Setting) -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+def test_a_head_is_not_taken_for_one_whose_answer_was_lost(setting: Setting) -> None:
+    """The receipt of the earlier one comes, and the present one is sent at once, with the next number."""
+    setting.at(0, 0)
+    ticket = setting.campaign.draw(0)
+    followed = setting.follow(0)
+    lines = setting.write(0, ticket)
+    stops = [place for place, line in enumerate(lines) if keys.EVAL_STOP in line]
+    setting.stream(0, lines[: stops[0]], followed)
+    setting.client.lost = 1
+    setting.stream(0, lines[stops[0] : stops[0] + 1], followed)
+    with (setting.place / "result_0.txt").open("a") as stream:
+        stream.writelines(lines[stops[0] + 1 : stops[1] + 1])
+    followed.read()
+    setting.now_ns += 10**9
+    followed.send()
+    followed.send()
+
+    heads = parse_receipts((setting.place / receipts_name("result_0")).read_bytes(), "file").heads
+    assert [head.seq for head in heads[-2:]] == stops[:2]
+    assert heads[-1].number == heads[-2].number + 1
+
+
+def test_an_end_whose_answer_was_lost_is_sent_again(setting: Setting) -> None:
+    """As soon as somebody answers: the process that sends it has little time left."""
+    setting.at(0, 0)
+    followed = setting.follow(0)
+    ticket = setting.campaign.draw(0)
+    *lines, last = setting.write(0, ticket)
+    setting.stream(0, lines, followed)
+    asked = setting.client.num_requests
+    with (setting.place / "result_0.txt").open("a") as stream:
+        stream.write(last)
+    followed.read()
+    setting.client.lost_after = 1  # the head arrives, and the answer to the end does not
+    followed.send()
+    assert (followed.is_done, setting.client.num_requests - asked) == (False, 2)
+    setting.now_ns += 10**9
+    followed.send()
+
+    assert followed.is_done
+    receipts = parse_receipts((setting.place / receipts_name("result_0")).read_bytes(), "file")
+    assert receipts.is_ended
+
+
 def test_a_silent_log_sends_a_head_every_ten_seconds(setting: Setting) -> None:
     """Of what is there."""
     setting.at(0, 0)

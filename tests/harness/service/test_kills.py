@@ -1,0 +1,237 @@
+"""What is left when a process is killed, or the database ends, in the middle: it goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from harness.service import jobs, leftovers, people, schema, serving, uploads, verifying, worker
+from harness.service.database import Database
+from harness.service.people import Actor
+from harness.service.uploads import Upload
+from tests import service_kills
+from tests.harness.service.world import DAY_MS, World
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@contextmanager
+def killed_before_commit(database: Database, number: int) -> Iterator[None]:
+    """Kill what is done inside right before its commit `number`, from 0."""
+    count = itertools.count()
+
+    def on_commit(connection: Connection) -> None:
+        if next(count) == number:
+            raise Killed
+
+    event.listen(database.engine, "commit", on_commit)
+    try:
+        yield
+    finally:
+        event.remove(database.engine, "commit", on_commit)
+
+
+def later(world: World) -> None:
+    """Another worker comes when the lease of the one before is over; the job is soon due again."""
+    world.time.now_ms += int(jobs.LEASE_S * 1000)
+    worker.sweep(world.instance)
+    world.time.now_ms += max(jobs.BACKOFF_MS)
+
+
+def test_a_worker_may_be_killed_before_each_of_its_commits(small: World) -> None:
+    """The result is published all the same, with one verdict, and nothing contradicts its events."""
+    world, submissions = small, []
+    for cut in itertools.count():
+        submissions.append(world.submit(world.alice))
+        try:
+            with killed_before_commit(world.instance.database, cut):
+                world.work()
+            break
+        except Killed:
+            later(world)
+            world.work()
+
+    assert len(submissions) > 4
+    assert {world.state(item) for item in submissions} == {"published"}
+    with world.instance.database.read() as connection:
+        verdicts = connection.execute(schema.verdict.select()).all()
+    assert sorted(row.submission for row in verdicts) == sorted(submissions)
+    assert list(verifying.faults(world.instance, with_files=False)) == []
+
+
+def test_what_is_given_up_is_said_even_if_that_worker_is_killed(unreviewed: World) -> None:
+    """A job without a further attempt, and a submission that waits for one, are never seen together."""
+    world = unreviewed
+    for cut in range(3):
+        submission = world.submit(world.alice)
+        for attempt in range(jobs.MAX_ATTEMPTS):
+            if attempt:
+                later(world)
+            with world.instance.database.write() as connection:
+                lease = jobs.claim(connection, "killed", world.instance.now_ms())
+                assert lease is not None
+                assert (lease.subject, lease.attempts) == (submission, attempt + 1)
+        with pytest.raises(Killed), killed_before_commit(world.instance.database, cut):
+            later(world)
+        later(world)
+        assert world.state(submission) == "check_failed"
+
+    [last] = [item for item in world.alice.get(f"/submissions/{submission}").json()["history"]
+              if item["kind"] == "submission.fail_check"]  # fmt: skip
+    assert last["body"]["reason"] == "the worker ended, or gave no sign of life, 3 times"
+
+
+def test_a_check_that_fails_is_made_three_times_and_then_on_request(
+    small: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here a file is away meanwhile; its team is told why, and asks for another check when it is back."""
+    submission = small.submit(small.alice)
+    with small.instance.database.read() as connection:
+        sha256 = connection.execute(schema.blob.select()).first().sha256
+    path = small.instance.blobs.path(sha256)
+    data = path.read_bytes()
+    path.unlink()
+    for _ in range(jobs.MAX_ATTEMPTS):
+        assert small.state(submission) == "received"
+        small.work()
+        small.time.now_ms += 60_000
+    assert small.state(submission) == "check_failed"
+    assert capsys.readouterr().err.count("cannot be linked") == jobs.MAX_ATTEMPTS
+
+    path.write_bytes(data)
+    assert small.alice.post(f"/submissions/{submission}/check_again").json() == {"state": "received"}
+    small.work()
+
+    assert small.state(submission) == "published"
+
+
+def test_an_upload_whose_end_was_killed_is_ended_when_asked_for(small: World) -> None:
+    """Nothing is sent again: the service finds all bytes, and then has the file."""
+    data = b"x" * 5000
+    found, actor = begun(small, data)
+    with uploads.appending(small.instance, found, 0, None) as piece:
+        piece.write(data)
+    with pytest.raises(Killed), killed_before_commit(small.instance.database, 0):
+        uploads.complete_if_whole(small.instance, actor, found)
+    place = f"/api/v1/uploads/{found.id}"
+
+    answer = small.alice.client.head(place)
+
+    assert (answer.status_code, answer.headers["upload-offset"]) == (200, "5000")
+    assert small.alice.client.head(place).status_code == 404
+    with small.instance.database.read() as connection:
+        assert connection.execute(schema.blob_holder.select()).one().sha256 == found.sha256
+    assert small.instance.blobs.path(found.sha256).read_bytes() == data
+    assert [*small.instance.uploads.iterdir(), *small.instance.blobs.incoming.iterdir()] == []
+
+
+def test_an_upload_is_ended_once(small: World) -> None:
+    """Who comes while another request is at it waits for it, and has nothing to do then."""
+    data = b"x" * 10
+    found, actor = begun(small, data)
+    path = small.instance.uploads / found.id
+
+    with ThreadPoolExecutor(1) as pool:
+        with uploads.appending(small.instance, found, 0, None) as piece:
+            piece.write(data)
+            second = pool.submit(uploads.complete_if_whole, small.instance, actor, found)
+            with pytest.raises(TimeoutError):
+                second.result(0.2)
+            path.unlink()  # as the first request does at its end
+        second.result(10)
+    uploads.complete_if_whole(small.instance, actor, found)
+
+    assert not small.instance.blobs.path(found.sha256).exists()
+
+
+def begun(world: World, data: bytes) -> tuple[Upload, Actor]:
+    """An upload of which nothing has arrived, and who sends it."""
+    with world.instance.database.read() as connection:
+        actor = people.by_token(connection, world.alice.token, world.instance.now_ms())
+    assert actor is not None
+    return uploads.create(world.instance, actor, hashlib.sha256(data).hexdigest(), len(data)), actor
+
+
+def test_what_was_killed_leaves_nothing_for_good(small: World) -> None:
+    """What is older than an upload may be goes; what is younger may belong to somebody who is at work."""
+    instance = small.instance
+    places = [instance.blobs.incoming / "a.1", instance.uploads / "b", instance.folder / "work" / "c.2"]
+    for age_days, is_kept in ((6.9, True), (7.1, False)):
+        for path in places:
+            if path.parent.name == "work":
+                (path / "acme").mkdir(parents=True)
+            else:
+                path.write_bytes(b"half")
+            at_s = (small.time.now_ms - age_days * DAY_MS) / 1000
+            os.utime(path, (at_s, at_s))
+        worker.sweep(instance)
+        assert [path.exists() for path in places] == [is_kept] * 3
+        if is_kept:
+            leftovers.remove(instance)
+            places = [path.with_name(f"{path.name}0") for path in places]
+
+
+def test_a_worker_that_ends_soon_is_started_later() -> None:
+    """Twice the pause each time, up to half a minute; one that went on for a while begins a new series."""
+    pauses_s = [0.0]
+    for _ in range(2000):
+        pauses_s.append(serving.next_pause_s(pauses_s[-1], 1.0))
+    assert pauses_s[:8] == [0.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert pauses_s[-1] == 30.0
+    assert serving.next_pause_s(30.0, 60.0) == 2.0
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """The handlers of signals as they were."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_worker_waits_for_a_database_that_is_away(
+    small: World, handlers: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also in its first statement; a statement that the database refuses is a fault of the program's, and ends it."""
+    submission, found = small.submit(small.alice), worker.Worker(small.instance)
+    causes: list[type[OperationalError | ProgrammingError]] = [OperationalError]
+
+    def on_statement(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
+        if causes:
+            raise causes.pop()(statement, {}, Exception("gone"))
+        if statement.startswith("INSERT INTO verdict"):
+            found.end()  # after this job
+
+    event.listen(small.instance.database.engine, "before_cursor_execute", on_statement)
+    found.run()
+    assert capsys.readouterr().err == "tta: the database cannot be reached: gone\n"
+    assert small.state(submission) == "checked"
+    causes.append(ProgrammingError)
+    with pytest.raises(ProgrammingError):
+        worker.Worker(small.instance).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clients", ["uploads", "runs"])
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_nothing_acknowledged_is_lost_when_processes_are_killed(database: str, clients: str) -> None:
+    """Of a real service, with ten clients: `python -m tests.service_kills` does it at scale."""
+    if database == "postgresql" and (why := service_kills.unavailable()) is not None:
+        pytest.skip(why)
+
+    line, faults = service_kills.attempt(5, database, clients, 10, 1)
+
+    assert faults == [], line
