@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, make_url, text
 
 VARIABLE = "TTA_TEST_DATABASE_URL"
 _DEBIAN = Path("/usr/lib/postgresql")
-_START_S = 30.0
+_START_S = 120.0
 
 
 def missing() -> str | None:

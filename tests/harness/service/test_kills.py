@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from harness.service import jobs, leftovers, people, schema, serving, uploads, verifying, worker
+from harness.service import confined, jobs, leftovers, people, schema, serving, uploads, verifying, worker
 from harness.service.database import Database
 from harness.service.people import Actor
 from harness.service.uploads import Upload
@@ -115,6 +115,15 @@ def test_a_check_that_fails_is_made_three_times_and_then_on_request(
     small.work()
 
     assert small.state(submission) == "published"
+
+
+@pytest.mark.parametrize(("number", "said"), [("SIGKILL", "SIGKILL"), ("SIGXCPU", "SIGXCPU after 9 s of computing")])
+def test_a_check_that_is_killed_says_by_what(number: str, said: str) -> None:
+    """Only the signal of the limit on computing says that it was reached."""
+    with pytest.raises(confined.ChildError) as error:
+        confined.run(lambda: os.kill(os.getpid(), signal.Signals[number]), 9, 1 << 40, lambda: True)
+
+    assert str(error.value) == f"the check was ended by {said}"
 
 
 def test_an_upload_whose_end_was_killed_is_ended_when_asked_for(small: World) -> None:
