@@ -9,9 +9,12 @@ Anybody can offer a copy with a plain web server, check every result again, and 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from sqlalchemy import func, select
@@ -25,6 +28,25 @@ from harness.transparency.tiles import WIDTH, tile_path, tile_width
 
 TREE, LOG, SITE = "tree", "log", "site"
 _STEP = 1000
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until nobody else writes into a folder, and keep it so.
+
+    Each worker has the service exported after a change, and an export goes on when its worker is killed.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("a")
+    except OSError as error:
+        raise OutputError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def export(instance: Instance, folder: Path) -> int:

@@ -112,9 +112,12 @@ def call_export(arguments: argparse.Namespace) -> ExitStatus:
     with opened(arguments) as instance:
         from harness.service import outward
 
-        count = outward.export(instance, arguments.folder)
-    if count:
-        return build(arguments.folder / outward.TREE, arguments.folder / outward.SITE, arguments.ruleset, utc_today())
+        with outward.alone(arguments.folder):
+            count = outward.export(instance, arguments.folder)
+            if count:
+                return build(
+                    arguments.folder / outward.TREE, arguments.folder / outward.SITE, arguments.ruleset, utc_today()
+                )
     print("nothing is published yet", file=sys.stderr)
     return ExitStatus.OK
 

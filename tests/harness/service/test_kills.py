@@ -9,13 +9,15 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from harness.service import confined, jobs, leftovers, people, schema, serving, uploads, verifying, worker
+from harness.errors import OutputError
+from harness.service import confined, jobs, leftovers, outward, people, schema, serving, uploads, verifying, worker
 from harness.service.database import Database
 from harness.service.people import Actor
 from harness.service.uploads import Upload
@@ -190,6 +192,28 @@ def test_what_was_killed_leaves_nothing_for_good(small: World) -> None:
         if is_kept:
             leftovers.remove(instance)
             places = [path.with_name(f"{path.name}0") for path in places]
+
+
+def test_one_export_at_a_time_writes_a_folder(tmp_path: Path) -> None:
+    """The second begins when the first has ended."""
+    order = []
+
+    def export(name: str) -> None:
+        with outward.alone(tmp_path / "out"):
+            order.append(name)
+
+    with ThreadPoolExecutor(1) as pool:
+        with outward.alone(tmp_path / "out"):
+            second = pool.submit(export, "second")
+            with pytest.raises(TimeoutError):
+                second.result(0.2)
+            order.append("first")
+        second.result(10)
+
+    assert order == ["first", "second"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="file: cannot be written"), outward.alone(tmp_path / "file"):
+        raise AssertionError("is a file")
 
 
 def test_a_worker_that_ends_soon_is_started_later() -> None:
