@@ -474,3 +474,53 @@ ticket = Table(
     Index("ix_ticket_open", "state", "start_by_ms", postgresql_where=text("ended_ms IS NULL"),
           sqlite_where=text("ended_ms IS NULL")),
 )  # fmt: skip
+
+# Hooks. What is owed to them is in the log: a hook's `next_seq` says how far into it deliveries were made of events.
+
+hook = Table(
+    "hook",
+    metadata,
+    _id(),
+    _to("organisation", "organisation", is_optional=True),  # None: of the organisers, for what everybody sees
+    Column("url", String(500), nullable=False),
+    Column("secret", String(100), nullable=False),  # signs, so it cannot be kept as a digest
+    Column("old_secret", String(100)),  # signs, too, until then
+    _ms("old_until_ms", is_optional=True),
+    Column("next_seq", BigInteger, nullable=False),
+    _ms("busy_until_ms"),  # one delivery at a time
+    _ms("created_ms"),
+    _ms("failing_since_ms", is_optional=True),
+    _ms("disabled_ms", is_optional=True),
+    _text("reason", is_optional=True, length=500),  # why it was disabled
+    Index(None, "organisation"),
+)
+
+delivery = Table(
+    "delivery",
+    metadata,
+    _id(),  # is the `webhook-id` of every attempt
+    _to("hook", "hook"),
+    Column("seq", BigInteger, ForeignKey("event.seq")),  # None: a test
+    _text("kind", length=60),
+    _text("state", length=10),  # waiting, delivered, given up
+    Column("attempts", Integer, nullable=False),
+    _ms("next_ms"),
+    Column("status", Integer),  # of the last answer
+    _text("reason", is_optional=True, length=500),  # why the last attempt failed
+    _ms("created_ms"),
+    _ms("ended_ms", is_optional=True),
+    Index(None, "hook", "id"),
+    Index("ix_delivery_waiting", "next_ms", "id", postgresql_where=text("state = 'waiting'"),
+          sqlite_where=text("state = 'waiting'")),
+)  # fmt: skip
+
+# Sign-ins at the identity provider that have begun: each ends once.
+sign_in = Table(
+    "sign_in",
+    metadata,
+    _digest("state_sha256", is_key=True),
+    _text("nonce"),
+    _text("verifier"),
+    _ms("expires_ms"),
+    Index(None, "expires_ms"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from harness.ruleset import catalog
 from harness.transparency.checkpoint import is_origin
 
 NAME = "board.yaml"
+LOOPBACK = "127.0.0.1"
 MIB, GIB = 1 << 20, 1 << 30
 
 
@@ -29,6 +31,7 @@ class Limits:
     max_drafts: int = 100  # an organisation
     max_submissions_per_hour: int = 60_000  # an organisation
     max_uploads: int = 100  # an organisation, at once
+    max_hooks: int = 10  # an organisation
     upload_days: float = 7.0
     draft_days: float = 7.0
     session_hours: float = 12.0
@@ -46,6 +49,40 @@ class Proxy:
 
 
 @dataclass(frozen=True)
+class Hooks:
+    """Where hooks may send to; with neither hosts nor networks there are none.
+
+    hosts: names, of which the public addresses are called; `.example.com` is every name below it. networks: addresses
+    that may be called, whatever the name: those of an internal network are private ones. ca: a file with the
+    certificates of the authorities that sign the receivers'; empty: the system's.
+    """
+
+    hosts: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
+    ca: str = ""
+
+    @property
+    def are_on(self) -> bool:
+        return bool(self.hosts or self.networks)
+
+
+@dataclass(frozen=True)
+class Oidc:
+    """An identity provider that signs people in. claim: of its tokens, which has a person's `--subject`.
+
+    secret_file: has the client's secret, unless TTA_BOARD_OIDC_SECRET does; with neither, the client is a public one.
+    name: for people.
+    """
+
+    issuer: str = ""
+    client_id: str = ""
+    secret_file: str = ""
+    claim: str = "sub"
+    scopes: list[str] = field(default_factory=lambda: ["openid"])
+    name: str = "single sign-on"
+
+
+@dataclass(frozen=True)
 class Settings:
     """origin: the name of the log, which every checkpoint has. url: where people and machines reach the service.
 
@@ -59,6 +96,8 @@ class Settings:
     rulesets: list[str] = field(default_factory=lambda: ["v1"])
     export: str = ""
     proxy: Proxy = field(default_factory=Proxy)
+    oidc: Oidc = field(default_factory=Oidc)
+    hooks: Hooks = field(default_factory=Hooks)
     limits: Limits = field(default_factory=Limits)
 
 
@@ -79,7 +118,33 @@ def read_settings(path: Path) -> Settings:
             catalog.ruleset_folder(name)
         except UsageError as error:
             raise RulesError(f"{path}: rulesets: {error}") from None
+    for text in settings.hooks.networks:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            raise RulesError(f"{path}: hooks.networks: {printable(error)}; write 10.20.0.0/16") from None
+    _require_provider(settings.oidc, path)
     for name, value in vars(settings.limits).items():
         if value <= 0:
             raise RulesError(f"{path}: limits.{name}: {value} is not above 0")
     return settings
+
+
+def is_secure(url: str) -> bool:
+    """Whether nobody between here and there can read what is sent: by https, or on this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname == LOOPBACK))
+
+
+def _require_provider(oidc: Oidc, path: Path) -> None:
+    if not oidc.issuer and oidc == Oidc():
+        return
+    if not is_secure(oidc.issuer):
+        raise RulesError(f"{path}: oidc.issuer: {printable(oidc.issuer, 100)!r} must be https://HOST…")
+    if not oidc.client_id or not oidc.claim:
+        raise RulesError(f"{path}: oidc.{'claim' if oidc.client_id else 'client_id'}: must not be empty")
+    if "openid" not in oidc.scopes:
+        raise RulesError(f"{path}: oidc.scopes: {', '.join(oidc.scopes)}: must have 'openid' among them")

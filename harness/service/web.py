@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness import __version__
 from harness.errors import InputError, OutputError, TtaError, UsageError, printable
-from harness.service.api import account, boards, exports, log, review, rounds, submissions, uploads, witness
+from harness.service.api import account, boards, exports, hooks, log, review, rounds, submissions, uploads, witness
 from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.pages import acting, handing_in, public
@@ -68,7 +68,7 @@ def application(instance: Instance) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(SQLAlchemyError, _database_error)
     app.add_exception_handler(ClientDisconnect, _gone)
-    for router in (account, boards, exports, log, review, rounds, submissions, uploads, witness):
+    for router in (account, boards, exports, hooks, log, review, rounds, submissions, uploads, witness):
         app.include_router(router.router, prefix="/api/v1")
     for pages in (exports.own, public.router, handing_in.router, acting.router):
         app.include_router(pages)

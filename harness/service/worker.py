@@ -22,7 +22,9 @@ from harness.errors import TtaError, printable
 from harness.service import (
     checkpoints,
     confined,
+    delivering,
     events,
+    hooks,
     jobs,
     leftovers,
     outward,
@@ -209,6 +211,7 @@ def sweep(instance: Instance) -> None:
     witnessing.expire(instance)
     with instance.database.write() as connection:
         people.end_expired(connection, instance.now_ms())
+        hooks.forget_old(connection, instance.now_ms())
     checkpoints.newest(instance)
 
 
@@ -252,6 +255,7 @@ class Worker:
         signal.signal(signal.SIGTERM, self.end)
         signal.signal(signal.SIGINT, self.end)
         swept_s, exporter, is_new = -SWEEP_S, Exporter(self.instance), True
+        keeper = delivering.Keeper(self.instance)
         while not self._is_ending:
             try:
                 if is_new:
@@ -261,6 +265,7 @@ class Worker:
                     swept_s = time.monotonic()
                     sweep(self.instance)
                     exporter.look()
+                    keeper.look()
                 if not work(self.instance, self.name):
                     time.sleep(IDLE_S)
             except SQLAlchemyError as error:
@@ -268,3 +273,4 @@ class Worker:
                     raise
                 print(f"tta: the database cannot be reached: {reason(error)}", file=sys.stderr, flush=True)
                 time.sleep(2.0)
+        keeper.end()

@@ -1,4 +1,4 @@
-"""`tta board organisation`, `person`, `token` and `round`: who and what there is, by the organiser at the machine."""
+"""`tta board organisation`, `person`, `token`, `hook` and `round`: who and what there is, at the machine itself."""
 
 from __future__ import annotations
 
@@ -126,6 +126,42 @@ def call_token(arguments: argparse.Namespace) -> ExitStatus:
             _, secret = people.add_token(connection, person, arguments.label, scopes, instance.now_ms(), arguments.days)
     print(secret)
     print(f"tta: the line above is {printable(arguments.person)}'s token; it is kept nowhere else", file=sys.stderr)
+    return ExitStatus.OK
+
+
+def add_hook(parser: Parser) -> None:
+    """Add the arguments of `tta board hook`."""
+    parser.add_argument("url", nargs="?", metavar="URL", help="where a new one sends to; none: list them")
+    parser.add_argument("--organisation", metavar="NAME", help="whose it is (default: it sends what is public)")
+    parser.add_argument("--delete", metavar="ID", help="delete the one with this id")
+    add_data(parser)
+
+
+def call_hook(arguments: argparse.Namespace) -> ExitStatus:
+    if arguments.delete is not None and arguments.url is not None:
+        raise UsageError("name either a URL, for a new hook, or --delete ID")
+    with opened(arguments) as instance:
+        from harness.service import hooks, people
+
+        if arguments.delete is not None:
+            with instance.database.write() as connection:
+                hooks.remove(connection, hooks.find(connection, None, arguments.delete))
+            return ExitStatus.OK
+        if arguments.url is None:
+            with instance.database.read() as connection:
+                rows = hooks.everyone(connection)
+            lines = [(row.id, row.name or "(public)", row.url, row.reason or "") for row in rows]
+            print(aligned(("id", "organisation", "address", ""), lines, frozenset(range(4))))
+            return ExitStatus.OK
+        with instance.database.write() as connection:
+            organisation = None
+            if arguments.organisation is not None:
+                organisation = people.organisation_named(connection, arguments.organisation)
+                if organisation is None:
+                    raise UsageError(f"there is no organisation {printable(arguments.organisation)!r}")
+            _, secret = hooks.add(connection, instance, organisation, arguments.url)
+    print(secret)
+    print("tta: the line above is the hook's secret, which is shown this once", file=sys.stderr)
     return ExitStatus.OK
 
 

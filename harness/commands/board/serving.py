@@ -90,6 +90,19 @@ def call_worker(arguments: argparse.Namespace) -> ExitStatus:
     return ExitStatus.OK
 
 
+def add_deliver(parser: Parser) -> None:
+    """Add the arguments of `tta board deliver`."""
+    add_data(parser)
+
+
+def call_deliver(arguments: argparse.Namespace) -> ExitStatus:
+    with opened(arguments) as instance:
+        from harness.service.delivering import Deliverer
+
+        Deliverer(instance).run()
+    return ExitStatus.OK
+
+
 def add_migrate(parser: Parser) -> None:
     """Add the arguments of `tta board migrate`."""
     add_data(parser)

@@ -25,6 +25,7 @@ ACTIONS = {
     "organisation": Action("people", "list a service's organisations, or add one"),
     "person": Action("people", "list people, add one, change their roles, or keep one out"),
     "token": Action("people", "make a token for a person"),
+    "hook": Action("people", "list hooks, make one, or delete one"),
     "round": Action("people", "list the rounds, or add one"),
     "import": Action("keeping", "bring a tree of submissions into a service"),
     "verify": Action("keeping", "compare log, checkpoints, files, states and rows of a service with each other"),
@@ -34,6 +35,7 @@ ACTIONS = {
     "restore": Action("keeping", "make a service of a backup, and verify it"),
     "web": Action("serving", "answer requests for a service whose database is PostgreSQL; several may run"),
     "worker": Action("serving", "check submissions and do what follows; several may run"),
+    "deliver": Action("serving", "send what hooks are owed; a worker starts one where hooks are switched on"),
 }
 
 

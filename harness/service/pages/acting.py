@@ -10,8 +10,9 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from harness.errors import TtaError, UsageError, printable
-from harness.service import people, review, schema, submissions
+from harness.service import hooks, people, review, schema, submissions
 from harness.service.api.account import new_token
+from harness.service.api.hooks import made
 from harness.service.instance import Instance
 from harness.service.pages.public import SCOPE_OF, html, shown_submission
 from harness.service.pages.session import COOKIE, actor_of, first, form_of, instance_of, signed_in
@@ -21,6 +22,7 @@ from harness.service.submissions import ForbiddenError, NotThereError
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 Form = Mapping[str, list[str]]
+_SHOWN_DELIVERIES = 10
 
 
 @router.post("/submissions/{submission}/{action}")
@@ -86,16 +88,22 @@ def account(request: Request) -> Response:
     return _account(request, actor_of(request))
 
 
-def _account(request: Request, actor: Actor, error: str = "", secret: str = "", status: int = 200) -> HTMLResponse:
+def _account(
+    request: Request, actor: Actor, error: str = "", secret: str = "", status: int = 200, made_for: str = "token"
+) -> HTMLResponse:
     table = schema.token
     tokens: list[Any] = []
+    kept: list[tuple[Any, Any]] = []
     if actor.is_known:
         with instance_of(request).database.read() as connection:
             query = table.select().where(table.c.person == actor.person).order_by(table.c.created_ms.desc()).limit(100)
             tokens = list(connection.execute(query))
+            for hook in hooks.of_actor(connection, actor):
+                kept.append((hook, hooks.deliveries(connection, hook["id"], _SHOWN_DELIVERIES)))
     return html(
         "service_account.html", "account", actor, status, at=request.url.path[1:], error=error, secret=secret,
-        tokens=tokens, scopes=[scope for scope in SCOPES if scope in actor.scopes],
+        made_for=made_for, tokens=tokens, scopes=[scope for scope in SCOPES if scope in actor.scopes], hooks=kept,
+        has_hooks=instance_of(request).settings.hooks.are_on,
     )  # fmt: skip
 
 
@@ -167,3 +175,43 @@ def _revoke(request: Request, token: str) -> Response:
         with instance.database.write() as connection:
             people.revoke_token(connection, token, actor.person, instance.now_ms())
     return RedirectResponse("/account", 303)
+
+
+@router.post("/account/hooks/{action}")
+async def keep_hook(request: Request, action: str) -> Response:
+    """Make a hook, delete one, give it a new secret, or have it tested."""
+    form = await form_of(request)
+    return await run_in_threadpool(_keep_hook, request, action, form)
+
+
+def _keep_hook(request: Request, action: str, form: Form) -> Response:
+    instance, actor = instance_of(request), actor_of(request)
+    if not actor.is_known:
+        return RedirectResponse("/account", 303)
+    secret = ""
+    try:
+        if action == "make":
+            is_public = first(form, "of") == "public"
+            _, secret = made(instance, actor, first(form, "url").strip(), is_public=is_public)
+        else:
+            secret = _change_hook(instance, actor, action, first(form, "hook"))
+    except NotThereError:
+        raise
+    except TtaError as error:
+        return _account(request, actor, str(error), status=403 if isinstance(error, ForbiddenError) else 409)
+    return _account(request, actor, secret=secret, made_for="hook") if secret else RedirectResponse("/account", 303)
+
+
+def _change_hook(instance: Instance, actor: Actor, action: str, named: str) -> str:
+    """Return the new secret, if there is one."""
+    with instance.database.write() as connection:
+        hook = hooks.find(connection, actor, named)
+        if action == "rotate":
+            return hooks.rotate(connection, hook, instance.now_ms())
+        if action == "delete":
+            hooks.remove(connection, hook)
+        elif action == "test":
+            hooks.add_test(connection, hook, instance.now_ms())
+        else:
+            raise NotThereError(f"nothing is called {printable(action)!r} here")
+    return ""

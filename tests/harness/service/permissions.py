@@ -37,6 +37,7 @@ BODIES: dict[str, Any] = {
     "POST /submissions/{submission}/dispute": _REASON,
     "POST /submissions/{submission}/actions/{action}": _REASON,
     "POST /objections/{objection}/decision": {"decision": "dismissed", "reason": "a reason"},
+    "POST /hooks": {"url": "https://hooks.example.com/"},
     "POST /rounds": {"name": "another", "opens_ms": 200_000_000_000_000},
     "POST /campaigns": {"benchmark": "toy_mini", "division": "closed", "num_runs": 5, **_IDENTITY},
     "POST /campaigns/{campaign}/tickets": {"client_nonce": _DIGEST, "host_sha256": _DIGEST},
@@ -76,6 +77,8 @@ class Asking:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        object.__setattr__(world.instance.settings.hooks, "hosts", ["hooks.example.com"])
+        object.__setattr__(world.instance.settings.limits, "max_hooks", 1000)
         world.join("dora", "delta")
         world.submit(world.bob)  # takes part in the round
         world.work()
@@ -95,6 +98,9 @@ class Asking:
             sent = {**BODIES["POST /campaigns/{campaign}/tickets"], "client_nonce": "b" * 64}
             ticket = world.alice.post(f"/campaigns/{campaign}/tickets", json=sent).json()["id"]
             named = named.replace("{campaign}", campaign).replace("{ticket}", ticket)
+        if "{hook}" in path:
+            made = world.alice.post("/hooks", json=BODIES["POST /hooks"]).json()["id"]
+            named = named.replace("{hook}", made)
         if "{objection}" in path:
             about = submission_in(world, "under_review")
             sent = BODIES["POST /submissions/{submission}/objections"]
@@ -157,8 +163,8 @@ def page(world: World) -> str:
 HEAD = """# Who may do what
 
 Every route of the service's interface (`/api/v1`), asked in the name of everybody about a submission in each of four
-states: made by `python -m tests.harness.service.permissions`, and compared by a test. The submissions, campaigns and
-tickets are one team's; the objections another's.
+states: made by `python -m tests.harness.service.permissions`, and compared by a test. The submissions, campaigns,
+tickets and hooks are one team's; the objections another's.
 
 *yes*: it is done or shown. *no*: refused (401 or 403), or it is not there for whoever asks (404). *not now*: permitted,
 and not possible in this state (409). *not so*: what was asked does not fit (422).
