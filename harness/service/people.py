@@ -116,6 +116,19 @@ def change_roles(
     append(connection, now_ms, News("person.roles_changed", person, {"roles": roles}, actor))
 
 
+def change_subject(connection: Connection, person: str, subject: str, actor: str | None, now_ms: int) -> None:
+    """Change how the proxy or the identity provider names a person, with an event that does not say it.
+
+    Raises:
+        UsageError: another person signs in so.
+    """
+    try:
+        connection.execute(update(_person).where(_person.c.id == person).values(subject=subject))
+    except IntegrityError:
+        raise UsageError(f"subject {printable(subject)!r}: another person signs in so") from None
+    append(connection, now_ms, News("person.subject_changed", person, {}, actor))
+
+
 def disable(connection: Connection, person: str, actor: str | None, now_ms: int) -> None:
     """Keep a person out from now on, with an event: no token and no session of theirs counts."""
     connection.execute(update(_person).where(_person.c.id == person).values(disabled_ms=now_ms))

@@ -15,6 +15,7 @@ import uvicorn
 from harness.base.processes import die_with_parent, python_environment
 from harness.board.connections import BACKLOG, LimitedProtocol, descriptors
 from harness.errors import OutputError
+from harness.service import oidc
 from harness.service.instance import Instance
 from harness.service.migrating import require_newest
 from harness.service.web import application
@@ -30,9 +31,11 @@ def serve(folder: Path, host: str, port: int, *, has_worker: bool, database: str
 
     Raises:
         UsageError: it is no folder of a service, or its database is of another version.
+        MissingDependencyError, InputError: an identity provider is set, and cannot be used.
         OutputError: the address cannot be bound.
     """
     instance = Instance(folder, database=database)
+    oidc.require_ready(instance.settings.oidc)
     require_newest(instance.database)
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -19,7 +19,7 @@ from harness.errors import InputError, OutputError, TtaError, UsageError, printa
 from harness.service.api import account, boards, exports, hooks, log, review, rounds, submissions, uploads, witness
 from harness.service.database import is_unreachable, reason
 from harness.service.instance import Instance
-from harness.service.pages import acting, handing_in, public
+from harness.service.pages import acting, handing_in, provider, public
 from harness.service.pages.render import CONTENT_POLICY, page
 from harness.service.pages.session import actor_of
 from harness.service.submissions import ConflictError, ForbiddenError, NotThereError
@@ -70,7 +70,7 @@ def application(instance: Instance) -> FastAPI:
     app.add_exception_handler(ClientDisconnect, _gone)
     for router in (account, boards, exports, hooks, log, review, rounds, submissions, uploads, witness):
         app.include_router(router.router, prefix="/api/v1")
-    for pages in (exports.own, public.router, handing_in.router, acting.router):
+    for pages in (exports.own, public.router, handing_in.router, acting.router, provider.router):
         app.include_router(pages)
     app.add_middleware(BoundedBodies, form_bytes=instance.settings.limits.max_form_bytes)
     app.add_middleware(SecurityHeaders)

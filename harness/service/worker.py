@@ -27,6 +27,7 @@ from harness.service import (
     hooks,
     jobs,
     leftovers,
+    oidc,
     outward,
     people,
     ranking,
@@ -209,6 +210,7 @@ def sweep(instance: Instance) -> None:
     leftovers.remove(instance)
     submitting.expire_drafts(instance)
     witnessing.expire(instance)
+    oidc.end_expired(instance)
     with instance.database.write() as connection:
         people.end_expired(connection, instance.now_ms())
         hooks.forget_old(connection, instance.now_ms())

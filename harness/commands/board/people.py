@@ -42,7 +42,7 @@ def add_person(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="of a person; none: list them")
     parser.add_argument("--organisation", metavar="NAME", help="a new person's, which must be there")
     parser.add_argument("--email", metavar="ADDRESS", help="a new person's")
-    parser.add_argument("--subject", metavar="TEXT", help="a new person's name at the proxy or identity provider")
+    parser.add_argument("--subject", metavar="TEXT", help="the person's name at the proxy or identity provider")
     parser.add_argument("--roles", metavar="NAMES", help="auditor, organiser, separated by commas; '': none")
     parser.add_argument("--disable", action="store_true", help="keep the person out from now on")
     add_data(parser)
@@ -72,12 +72,15 @@ def call_person(arguments: argparse.Namespace) -> ExitStatus:
                 raise UsageError(f"there is no person {printable(arguments.name)!r}; a new one needs --organisation")
             elif arguments.disable:
                 people.disable(connection, known, None, now_ms)
-            elif roles is not None:
-                people.change_roles(connection, known, None, now_ms, **flags)
-            else:
+            elif roles is None and arguments.subject is None:
                 raise UsageError(
-                    "say what to do: --organisation for a new person, --roles or --disable for a known one"
+                    "say what to do: --organisation for a new person, --roles, --subject or --disable for a known one"
                 )
+            else:
+                if roles is not None:
+                    people.change_roles(connection, known, None, now_ms, **flags)
+                if arguments.subject is not None:
+                    people.change_subject(connection, known, arguments.subject, None, now_ms)
     return ExitStatus.OK
 
 

@@ -23,7 +23,7 @@ ACTIONS = {
     "init": Action("serving", "make the folder of a service, with its first round, organisation and organiser"),
     "migrate": Action("serving", "bring a service's database to this version of `tta`"),
     "organisation": Action("people", "list a service's organisations, or add one"),
-    "person": Action("people", "list people, add one, change their roles, or keep one out"),
+    "person": Action("people", "list people, add one, change their roles and how they sign in, or keep one out"),
     "token": Action("people", "make a token for a person"),
     "hook": Action("people", "list hooks, make one, or delete one"),
     "round": Action("people", "list the rounds, or add one"),

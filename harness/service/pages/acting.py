@@ -85,13 +85,17 @@ def _act(instance: Instance, actor: Actor, submission: str, action: str, form: F
 @router.get("/account")
 def account(request: Request) -> Response:
     """Sign in; or one's tokens."""
-    return _account(request, actor_of(request))
+    return account_page(request, actor_of(request))
 
 
-def _account(
+def account_page(
     request: Request, actor: Actor, error: str = "", secret: str = "", status: int = 200, made_for: str = "token"
 ) -> HTMLResponse:
-    table = schema.token
+    """Return the page *Account*, also as the answer to one of its forms. error: why what was asked for was not done.
+
+    secret: a new one, shown this once. made_for: "token" or "hook".
+    """
+    instance, table = instance_of(request), schema.token
     tokens: list[Any] = []
     kept: list[tuple[Any, Any]] = []
     if actor.is_known:
@@ -103,7 +107,7 @@ def _account(
     return html(
         "service_account.html", "account", actor, status, at=request.url.path[1:], error=error, secret=secret,
         made_for=made_for, tokens=tokens, scopes=[scope for scope in SCOPES if scope in actor.scopes], hooks=kept,
-        has_hooks=instance_of(request).settings.hooks.are_on,
+        has_hooks=instance.settings.hooks.are_on, oidc=instance.settings.oidc,
     )  # fmt: skip
 
 
@@ -119,9 +123,9 @@ def _sign_in(request: Request, token: str) -> Response:
     with instance.database.read() as connection:
         actor = people.by_token(connection, token, instance.now_ms())
     if actor is None:
-        return _account(request, people.NOBODY, "This token is unknown, revoked or expired.", status=403)
+        return account_page(request, people.NOBODY, "This token is unknown, revoked or expired.", status=403)
     if not actor.scopes.issuperset({"read", "submit"}):
-        return _account(
+        return account_page(
             request, people.NOBODY, "This token is not for reading and submitting; use another.", status=403
         )
     return signed_in(request, actor, "/submissions")
@@ -158,8 +162,8 @@ def _make_token(request: Request, label: str, scopes: list[str]) -> Response:
             raise UsageError("say what the token is for")
         _, secret = new_token(instance, actor, label, scopes)
     except (UsageError, ForbiddenError) as error:
-        return _account(request, actor, str(error), status=403 if isinstance(error, ForbiddenError) else 422)
-    return _account(request, actor, secret=secret)
+        return account_page(request, actor, str(error), status=403 if isinstance(error, ForbiddenError) else 422)
+    return account_page(request, actor, secret=secret)
 
 
 @router.post("/account/revoke")
@@ -198,8 +202,8 @@ def _keep_hook(request: Request, action: str, form: Form) -> Response:
     except NotThereError:
         raise
     except TtaError as error:
-        return _account(request, actor, str(error), status=403 if isinstance(error, ForbiddenError) else 409)
-    return _account(request, actor, secret=secret, made_for="hook") if secret else RedirectResponse("/account", 303)
+        return account_page(request, actor, str(error), status=403 if isinstance(error, ForbiddenError) else 409)
+    return account_page(request, actor, secret=secret, made_for="hook") if secret else RedirectResponse("/account", 303)
 
 
 def _change_hook(instance: Instance, actor: Actor, action: str, named: str) -> str:

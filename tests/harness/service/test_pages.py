@@ -292,3 +292,25 @@ def test_a_body_without_an_end_is_refused(small: World, is_announced: bool) -> N
     answer = small.alice.post("/submissions", content=content, headers=headers)
 
     assert answer.status_code in (400, 413)
+
+
+def test_forms_of_an_answer_lead_where_those_of_the_page_do(small: World) -> None:
+    """The page that answers a form is at the form's own address, which is deeper."""
+    submission, client = published(small), browser(small, small.bob)
+    answers = [
+        client.post("/account/token", data={"label": "a", "scopes": ["read"]}, headers=HERE),
+        client.post("/account/token", data={"label": ""}, headers=HERE),
+        client.post(f"/submissions/{submission}/accept", data={"reason": "a"}, headers=HERE),
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 422, 403]
+    for answer in answers:
+        links = Links()
+        links.feed(answer.text)
+        [style] = [link for link in links.found if link.endswith("style.css")]
+        assert client.get(urljoin(str(answer.url), style)).status_code == 200
+        forms = [part.partition('"')[0] for part in answer.text.split('action="')[1:]]
+        targets = {urljoin(str(answer.url), form) for form in forms}
+        assert targets
+        own = ("http://testserver/account/", f"http://testserver/submissions/{submission}/")
+        assert all(target.startswith(own) and "/account/account" not in target for target in targets)
