@@ -124,7 +124,7 @@ def faults(
             continue
         notes.append((place, signed))
         if (row.size, row.root) != (signed.checkpoint.size, signed.checkpoint.root.hex()):
-            yield f"{place}: the note is of another size or root"
+            yield f"{place}: its root is not that of the events that its note is of"
     for place, signed in notes:
         found = signed.checkpoint
         if found.size > size:

@@ -65,7 +65,9 @@ def add_organisation(connection: Connection, name: str, now_ms: int) -> str:
     try:
         connection.execute(insert(_organisation).values(**values))
     except IntegrityError:
-        raise UsageError(f"organisation {name!r}: there is one of this name, or of one as alike as its case") from None
+        raise UsageError(
+            f"organisation {name!r}: this name, or one that differs from it only in case, is taken"
+        ) from None
     return found
 
 
@@ -100,7 +102,7 @@ def add_person(
     try:
         connection.execute(insert(_person).values(**values))
     except IntegrityError:
-        raise UsageError(f"person {printable(name)!r}: there is one who is called or signs in so") from None
+        raise UsageError(f"person {printable(name)!r}: the name or the subject is taken") from None
     roles = [role for role, has in (("auditor", is_auditor), ("organiser", is_organiser)) if has]
     append(connection, now_ms, News("person.added", found, {"organisation": organisation, "roles": roles}))
     return found

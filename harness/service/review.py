@@ -96,9 +96,9 @@ def decide(instance: Instance, actor: Actor, objection: str, decision: str, reas
     with instance.database.write() as connection:
         row, found = _locked_objection(connection, objection, actor)
         if Role.ORGANISER not in submissions.roles_of(connection, actor, found):
-            raise ForbiddenError("decide: this is for an organiser of another organisation")
+            raise ForbiddenError("decide: only an organiser of another organisation may do this")
         if row.person == actor.person:
-            raise ForbiddenError("decide: nobody decides about their own objection")
+            raise ForbiddenError("decide: you may not decide on your own objection")
         _close(connection, instance, found, objection, decision, actor, text)
 
 
@@ -167,7 +167,7 @@ def comment(instance: Instance, actor: Actor, submission: str, text: str, object
     with instance.database.write() as connection:
         found = submissions.find(connection, submission, actor)
         if not sees_review(connection, actor, found):
-            raise ForbiddenError("comment: this is for the team, for those who take part in the round, and reviewers")
+            raise ForbiddenError("comment: only the team, participants in the round and reviewers may do this")
         if objection is not None:
             is_it = (_objection.c.id == objection) & (_objection.c.submission == submission)
             if connection.execute(select(_objection.c.id).where(is_it)).scalar() is None:
@@ -197,7 +197,7 @@ def act(instance: Instance, actor: Actor, submission: str, action: str, reason: 
         found = submissions.locked(connection, submission, actor)
         submissions.require_allowed(connection, action, found, actor)
         if action == "accept" and (count := num_open(connection, submission)):
-            raise ConflictError(f"accept: {count:,} objections are open")
+            raise ConflictError(f"accept: there are open objections ({count:,})")
         now_ms = instance.now_ms()
         body: dict[str, object] = {"reason": text} if text else {}
         if transition.num_people > 1:
@@ -225,7 +225,7 @@ def _first(
     by_another = next((row for row in others if row.person != actor.person), None)
     if by_another is None:
         if others:
-            raise ConflictError(f"{action.replace('_', ' ')}: you proposed it; another organiser has to want it, too")
+            raise ConflictError(f"{action.replace('_', ' ')}: you proposed it; a second organiser must agree")
         connection.execute(
             insert(_proposal).values(
                 id=new_id(now_ms), submission=found.id, action=action, person=actor.person, reason=reason, at_ms=now_ms,

@@ -415,7 +415,7 @@ job = Table(
 )  # fmt: skip
 
 # The last turn that was given to an owner, and as "" the last one that was taken: who has waiting jobs takes turns with
-# the others, and who comes anew does not wait behind all of them.
+# the others, and a newcomer does not wait behind all of them.
 turn = Table(
     "turn",
     metadata,

@@ -115,6 +115,6 @@ class _Supervisor:
 
 
 def _follow_parent() -> None:
-    """Between fork and exec: end with the server, and do as one is told although the server ignores a signal."""
+    """Between fork and exec: end with the server, and obey SIGINT, which the server may ignore."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -31,11 +31,11 @@ class State(StrEnum):
 
 
 WORDS: Mapping[State, str] = {
-    State.DRAFT: "announced, files are missing",
-    State.RECEIVED: "received, waits to be checked",
+    State.DRAFT: "announced, some files missing",
+    State.RECEIVED: "received, waiting to be checked",
     State.CHECK_FAILED: "could not be checked",
     State.INVALID: "not valid",
-    State.CHECKED: "valid, waits for review",
+    State.CHECKED: "valid, waiting for review",
     State.UNDER_REVIEW: "under review",
     State.OBJECTED: "objected to",
     State.ACCEPTED: "accepted, not yet published",
@@ -131,8 +131,8 @@ def refusal(action: str, state: State, roles: frozenset[Role]) -> str | None:
     """Return why somebody with these roles may not do this to a submission in this state; None if they may."""
     transition = TRANSITIONS[action]
     if not roles.intersection(transition.roles):
-        named = " or ".join(str(role) for role in transition.roles if role is not Role.SERVICE) or "nobody by hand"
-        return f"{action.replace('_', ' ')}: this is for {named}"
+        named = " or ".join(str(role) for role in transition.roles if role is not Role.SERVICE) or "the service"
+        return f"{action.replace('_', ' ')}: only {named} may do this"
     if state not in transition.sources:
         named = ", ".join(WORDS[source] for source in transition.sources)
         return f"{action.replace('_', ' ')}: the submission is {WORDS[state]}; it must be: {named}"

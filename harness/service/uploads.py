@@ -52,7 +52,7 @@ def create(instance: Instance, actor: Actor, sha256: str, num_bytes: int) -> Upl
         query = select(func.count(), func.coalesce(func.sum(_upload.c.num_bytes), 0)).where(own)
         count, total = connection.execute(query).one()
         if count >= limits.max_uploads:
-            raise ForbiddenError(f"{count:,} uploads of {actor.organisation_name} are going on; end or remove one")
+            raise ForbiddenError(f"{actor.organisation_name} has {count:,} uploads in progress; finish or remove one")
         held = total + blobs.held_bytes(connection, actor.organisation)
         require_quota(actor, held, num_bytes, quota)
         found = instance.new_id()

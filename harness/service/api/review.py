@@ -73,7 +73,7 @@ def withdraw(instance: TheInstance, actor: Known, objection: str) -> None:
 
 @router.post("/submissions/{submission}/comments", status_code=201)
 def comment(instance: TheInstance, actor: Known, submission: str, body: CommentModel) -> dict[str, Any]:
-    """Say something to the team and the reviewers of a submission."""
+    """Add a comment for the team and the reviewers of a submission."""
     return {"id": review.comment(instance, actor, submission, body.text, body.objection)}
 
 

@@ -132,7 +132,7 @@ def test_people_and_rounds_at_the_command_line(small: World, capsys: pytest.Capt
 
     assert status("organisation", "newco") == 0
     assert status("organisation", "NewCo") == 2
-    assert "as alike as its case" in capsys.readouterr().err
+    assert "differs from it only in case" in capsys.readouterr().err
     assert status("person", "nina", "--organisation", "newco", "--roles", "auditor") == 0
     assert status("person", "nina", "--roles", "organiser") == 0
     assert status("person", "nina", "--roles", "king") == 2
