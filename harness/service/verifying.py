@@ -66,20 +66,27 @@ def _of_rows(connection: Connection) -> Iterator[str]:
     """Yield which rows of people, rounds, submissions, objections and witnessed runs are not what their events say."""
     said: dict[tuple[str, str], Columns] = {}
     for opening in events.all_events(connection):
-        for table, row, columns in _said(opening.event):
-            said.setdefault((table, row), {}).update(columns)
+        for table, subject, values in _said(opening.event):
+            said.setdefault((table, subject), {}).update(values)
     for name in ("person", "round", "submission", "objection", "campaign", "ticket"):
         for row in connection.execute(schema.metadata.tables[name].select()).mappings():
             columns = said.pop((name, row["id"]), None)
             if columns is None:
                 yield f"{name} {row['id']}: no event says that it was added"
                 continue
-            stored = {**row, "commitment": commitment_of(bytes.fromhex(row["secret"]))} if name == "campaign" else row
+            stored = {**row, "commitment": _commitment(row["secret"])} if name == "campaign" else row
             for column, value in columns.items():
                 if stored[column] != value:
                     yield f"{name} {row['id']}: its {column} is {stored[column]!r}, its events say {value!r}"
     for name, missing in said:
         yield f"{name} {missing}: is missing; an event says that it was added"
+
+
+def _commitment(secret: str) -> str | None:
+    try:
+        return commitment_of(bytes.fromhex(secret))
+    except ValueError:
+        return None
 
 
 def _said(event: Mapping[str, Any]) -> Iterator[tuple[str, str, Columns]]:
@@ -96,8 +103,8 @@ def _said(event: Mapping[str, Any]) -> Iterator[tuple[str, str, Columns]]:
             yield "person", subject, {"disabled_ms": at_ms}
         case "submission.announced":
             unset = {"received_ms": None, "published_ms": None, "superseded_by": None}
-            named = {"round": body["round"], "manifest_sha256": body["manifest_sha256"]}
-            yield "submission", subject, {"person": actor, "created_ms": at_ms, **named, **unset}
+            known = {"round": body["round"], "manifest_sha256": body["manifest_sha256"]}
+            yield "submission", subject, {"person": actor, "created_ms": at_ms, **known, **unset}
         case "submission.renew":
             yield "submission", subject, {"round": body["round"]}
         case "submission.finalise":
@@ -107,16 +114,16 @@ def _said(event: Mapping[str, Any]) -> Iterator[tuple[str, str, Columns]]:
         case "submission.superseded":
             yield "submission", subject, {"superseded_by": body["by"]}
         case "submission.object":
-            named = {name: body[name] for name in ("rule", "path", "line")}
-            unset = {"state": "open", "decision": None, "decided_by": None, "decided_ms": None}
+            place = {name: body[name] for name in ("rule", "path", "line")}
+            undecided = {"state": "open", "decision": None, "decided_by": None, "decided_ms": None}
             made = {"submission": subject, "person": actor, "text": body["reason"], "opened_ms": at_ms}
-            yield "objection", body["objection"], {**named, **made, **unset}
+            yield "objection", body["objection"], {**place, **made, **undecided}
         case "objection.decided" | "objection.withdrawn":
             decided = {"state": body["decision"], "decision": body["reason"], "decided_by": actor, "decided_ms": at_ms}
             yield "objection", body["objection"], decided
         case receipts.OPENED:
-            named = {name: value for name, value in body.items() if name != "organisation"}  # there by its name
-            yield "campaign", subject, {"person": actor, "closed_ms": None, **named}
+            columns = {name: value for name, value in body.items() if name != "organisation"}  # there by its name
+            yield "campaign", subject, {"person": actor, "closed_ms": None, **columns}
         case receipts.CLOSED:
             yield "campaign", subject, {"closed_ms": at_ms}
         case receipts.ISSUED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 
 from fastapi import APIRouter
@@ -17,6 +18,7 @@ from harness.service.migrating import require_newest
 from harness.service.submissions import ForbiddenError
 
 router = APIRouter(tags=["exports"])
+_SPOOLED_BYTES, _PIECE_BYTES = 1 << 20, 1 << 16
 own = APIRouter(include_in_schema=False)  # at the root: for readers of feeds, and for what watches over processes
 
 
@@ -42,9 +44,16 @@ def public_events(instance: TheInstance) -> StreamingResponse:
 
 
 def _streamed(instance: Instance, lines: Callable[[Connection], Iterator[bytes]], name: str) -> StreamingResponse:
+    # Read whole before it is sent: a client that takes its time must not have a connection of the database meanwhile.
+    stream = tempfile.SpooledTemporaryFile(_SPOOLED_BYTES)  # noqa: SIM115  (closed by what sends it)
+    with instance.database.snapshot() as connection:
+        stream.writelines(lines(connection))
+    stream.seek(0)
+
     def pieces() -> Iterator[bytes]:
-        with instance.database.snapshot() as connection:
-            yield from lines(connection)
+        with stream:
+            while piece := stream.read(_PIECE_BYTES):
+                yield piece
 
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(pieces(), media_type="text/csv; charset=utf-8", headers=headers)
