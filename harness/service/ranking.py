@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
 
 from harness.base.stats import Estimate
 from harness.service import results, schema
@@ -21,6 +21,7 @@ from harness.service.states import State
 
 LEVEL = 0.05
 _BLOCK = 256
+_LOCK = 0x72616E6B  # "rank": of PostgreSQL's advisory locks with two numbers
 _MAX_DOF = 1000
 _row, _position, _record, _submission = schema.board_row, schema.position, schema.record, schema.submission
 Floats = NDArray[np.float64]
@@ -169,8 +170,19 @@ def records(connection: Connection, key: TableKey) -> list[dict[str, object]]:
     return found
 
 
+def hold(connection: Connection, key: TableKey) -> None:
+    """Wait until no other transaction ranks a table, and keep it so until this one ends.
+
+    Two workers may have jobs for one table, of which the later one must see what the earlier one has written. In SQLite
+    one transaction writes at a time.
+    """
+    if connection.dialect.name != "sqlite":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK, func.hashtext(key.subject))))
+
+
 def write_table(connection: Connection, key: TableKey) -> None:
     """Write the ranks and the records of a table; nothing else changes them."""
+    hold(connection, key)
     connection.execute(delete(_position).where(_position.c.verdict.in_(select(_row.c.verdict).where(_within(key)))))
     found = positions(connection, key)
     if found:

@@ -95,6 +95,8 @@ def _of_tables(instance: Instance, *, is_mended: bool) -> Iterator[str]:
 
 
 def _write_tables(connection: Connection, keys: list[ranking.TableKey]) -> None:
+    for key in keys:  # before anything is deleted: a worker has one of them at most, so neither waits for the other
+        ranking.hold(connection, key)
     connection.execute(schema.position.delete())
     connection.execute(schema.record.delete())
     for key in keys:

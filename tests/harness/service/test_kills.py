@@ -17,7 +17,20 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from harness.errors import OutputError
-from harness.service import confined, jobs, leftovers, outward, people, schema, serving, uploads, verifying, worker
+from harness.service import (
+    confined,
+    jobs,
+    leftovers,
+    outward,
+    people,
+    ranking,
+    reindexing,
+    schema,
+    serving,
+    uploads,
+    verifying,
+    worker,
+)
 from harness.service.database import Database
 from harness.service.people import Actor
 from harness.service.uploads import Upload
@@ -194,6 +207,30 @@ def test_what_was_killed_leaves_nothing_for_good(small: World) -> None:
             places = [path.with_name(f"{path.name}0") for path in places]
 
 
+def test_two_workers_may_rank_a_table_at_once(unreviewed: World) -> None:
+    """The later one begins when the earlier one has ended, and ranks what that one has ranked again."""
+    world = unreviewed
+    world.submit(world.alice)
+    world.work()
+    with world.instance.database.read() as connection:
+        [key] = ranking.tables(connection)
+
+    def rank() -> None:
+        with world.instance.database.write() as connection:
+            ranking.write_table(connection, key)
+
+    rank()
+    with ThreadPoolExecutor(1) as pool:
+        with world.instance.database.write() as connection:
+            ranking.write_table(connection, key)
+            second = pool.submit(rank)
+            with pytest.raises(TimeoutError):
+                second.result(0.2)
+        second.result(10)
+
+    assert list(reindexing.differences(world.instance, is_mended=True)) == []
+
+
 def test_one_export_at_a_time_writes_a_folder(tmp_path: Path) -> None:
     """The second begins when the first has ended."""
     order = []
@@ -261,10 +298,10 @@ def test_a_worker_waits_for_a_database_that_is_away(
 @pytest.mark.parametrize("clients", ["uploads", "runs"])
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_nothing_acknowledged_is_lost_when_processes_are_killed(database: str, clients: str) -> None:
-    """Of a real service, with ten clients: `python -m tests.service_kills` does it at scale."""
+    """Of a real service, with six clients: `python -m tests.service_kills` does it at scale."""
     if database == "postgresql" and (why := service_kills.unavailable()) is not None:
         pytest.skip(why)
 
-    line, faults = service_kills.attempt(5, database, clients, 10, 1)
+    line, faults = service_kills.attempt(4, database, clients, 6, 1)
 
     assert faults == [], line
