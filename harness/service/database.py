@@ -7,6 +7,7 @@ write while another writes; one that begins as a write waits its turn.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from harness.errors import InputError, OutputError, UsageError, printable
 
 BUSY_S = 15.0  # that a writer waits for the one before, in SQLite
 POOL_SIZE = 20
+PASSWORD_VARIABLE = "TTA_BOARD_DATABASE_PASSWORD_FILE"  # noqa: S105  (names a file with what an address has not)
 _WRITES = "tta_writes"
 _LOCK_KEY = 0x747461  # "tta": of PostgreSQL's advisory locks, for what one process does at a time
 
@@ -26,7 +28,7 @@ class Database:
     """A pool of connections. url: `sqlite:///FILE` or `postgresql+psycopg://…`.
 
     Raises:
-        UsageError: the address is neither, or cannot be understood.
+        UsageError: the address is neither, or cannot be understood. InputError: its password cannot be read.
     """
 
     def __init__(self, url: str) -> None:
@@ -123,10 +125,20 @@ def _parsed(url: str) -> URL:
             f"{printable(url, 60)!r} is not the address of a database; write postgresql://USER@HOST/NAME"
         ) from None
     if parsed.get_backend_name() == "postgresql":
-        return parsed.set(drivername="postgresql+psycopg")
+        return parsed.set(drivername="postgresql+psycopg", password=parsed.password or _password())
     if parsed.drivername != "sqlite" or not parsed.database:
         raise UsageError(f"the database is {parsed.drivername!r}; it must be postgresql, or a file of SQLite")
     return parsed
+
+
+def _password() -> str | None:
+    path = os.environ.get(PASSWORD_VARIABLE)
+    if not path:
+        return None
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{PASSWORD_VARIABLE}: {path}: cannot be read: {printable(error)}") from None
 
 
 def _prepare_sqlite(engine: Engine) -> None:

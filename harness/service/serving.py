@@ -35,13 +35,20 @@ def serve(folder: Path, host: str, port: int, *, has_worker: bool, database: str
         OutputError: the address cannot be bound.
     """
     instance = Instance(folder, database=database)
-    oidc.require_ready(instance.settings.oidc)
-    require_newest(instance.database)
+    try:
+        oidc.require_ready(instance.settings.oidc)
+        require_newest(instance.database)
+        _answer(instance, host, port, has_worker=has_worker)
+    finally:
+        instance.close()
+
+
+def _answer(instance: Instance, host: str, port: int, *, has_worker: bool) -> None:
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:
         raise OutputError(f"{host}:{port}: cannot listen: {error}") from None
-    worker = _Supervisor(folder) if has_worker else None
+    worker = _Supervisor(instance.folder) if has_worker else None
     try:
         with listener:
             address = listener.getsockname()
@@ -50,7 +57,6 @@ def serve(folder: Path, host: str, port: int, *, has_worker: bool, database: str
     finally:
         if worker is not None:
             worker.end()
-        instance.close()
 
 
 def configuration(instance: Instance) -> uvicorn.Config:

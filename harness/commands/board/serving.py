@@ -76,17 +76,13 @@ def add_worker(parser: Parser) -> None:
 
 
 def call_worker(arguments: argparse.Namespace) -> ExitStatus:
-    require_libraries()
     # Only one thread: checks are made in forked children.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
-    from harness.service.instance import Instance
-    from harness.service.migrating import require_newest
-    from harness.service.worker import Worker
+    with opened(arguments) as instance:
+        from harness.service.worker import Worker
 
-    instance = Instance(arguments.data, database=arguments.database)
-    require_newest(instance.database)
-    Worker(instance).run()
+        Worker(instance).run()
     return ExitStatus.OK
 
 
@@ -113,7 +109,11 @@ def call_migrate(arguments: argparse.Namespace) -> ExitStatus:
     from harness.service.instance import Instance
     from harness.service.migrating import migrate
 
-    before, after = migrate(Instance(arguments.data, database=arguments.database).database)
+    instance = Instance(arguments.data, database=arguments.database)
+    try:
+        before, after = migrate(instance.database)
+    finally:
+        instance.close()
     print(f"the database is of version {after}" + ("" if before == after else f"; before: {before or 'none'}"))
     return ExitStatus.OK
 
