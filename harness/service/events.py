@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from harness.errors import InputError
 from harness.service import schema
@@ -129,20 +129,18 @@ def of_subject(connection: Connection, subject: str) -> list[Opening]:
     return [Opening(*row) for row in rows]
 
 
-def all_events(connection: Connection, start: int = 0, step: int = 1000) -> Iterator[Opening]:
-    """Yield every event from number `start`, in order."""
-    table = schema.event
-    while True:
-        rows = connection.execute(
-            select(table.c.seq, table.c.salt, table.c.document)
-            .where(table.c.seq >= start)
-            .order_by(table.c.seq)
-            .limit(step)
-        ).all()
-        yield from (Opening(*row) for row in rows)
-        if len(rows) < step:
-            return
-        start = rows[-1][0] + 1
+def all_events(connection: Connection) -> Iterator[Opening]:
+    """Yield every event, in order."""
+    yield from (Opening(row.seq, row.salt, row.document) for row in _rows(connection))
+
+
+def _rows(connection: Connection, step: int = 1000) -> Iterator[Row[Any]]:
+    """Yield the rows of all events, in order, some at a time."""
+    start, table = 0, schema.event
+    ordered = table.select().order_by(table.c.seq).limit(step)
+    while rows := connection.execute(ordered.where(table.c.seq >= start)).all():
+        yield from rows
+        start = rows[-1].seq + 1
 
 
 def faults(connection: Connection) -> Iterator[str]:
@@ -151,11 +149,8 @@ def faults(connection: Connection) -> Iterator[str]:
     Tiles and head are compared with what the events make of them.
     """
     prev, count = NO_LEAF, 0
-    table = schema.event
-    columns = (table.c.at_ms, table.c.actor, table.c.kind, table.c.subject, table.c.leaf)
-    for opening in all_events(connection):
-        stored = connection.execute(select(*columns).where(table.c.seq == opening.seq)).one()
-        at_ms, actor, kind, subject, leaf = stored
+    for row in _rows(connection):
+        opening = Opening(row.seq, row.salt, row.document)
         if opening.seq != count:
             yield f"event {count}: is missing"
             count = opening.seq
@@ -164,15 +159,15 @@ def faults(connection: Connection) -> Iterator[str]:
         except InputError as error:
             yield str(error)
             event = {}
-        if opening.leaf.hex() != leaf:
+        if opening.leaf.hex() != row.leaf:
             yield f"event {opening.seq}: is not what its leaf commits to"
         elif event.get("prev") != prev:
             yield f"event {opening.seq}: does not follow the event before it"
-        named = {"at_ms": at_ms, "actor": actor, "kind": kind, "subject": subject}
-        for name, value in named.items():
-            if event and event[name] != value:
-                yield f"event {opening.seq}: its column {name} is {value!r}, the event says {event[name]!r}"
-        prev, count = leaf, count + 1
+        for name in ("at_ms", "actor", "kind", "subject"):
+            if event and event[name] != row._mapping[name]:
+                said = f"{row._mapping[name]!r}, the event says {event[name]!r}"
+                yield f"event {opening.seq}: its column {name} is {said}"
+        prev, count = row.leaf, count + 1
     head = connection.execute(select(schema.log_head.c.size, schema.log_head.c.leaf)).one()
     if tuple(head) != (count, prev):
         yield f"the head says {head[0]:,} events; there are {count:,}, or the last is another"

@@ -14,7 +14,7 @@ import functools
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 
 from harness.base.files import write_new
@@ -22,6 +22,7 @@ from harness.base.ids import new_id
 from harness.errors import OutputError, UsageError
 from harness.ruleset import catalog, load
 from harness.ruleset.model import RuleSet
+from harness.service import editions
 from harness.service.blobs import BlobStore
 from harness.service.database import Database, sqlite_url
 from harness.service.settings import NAME, Settings, read_settings
@@ -53,6 +54,7 @@ class Instance:
         self.database = Database(address or sqlite_url(folder / "board.sqlite"))
         self.blobs = BlobStore(folder / "blobs")
         self.uploads = folder / "uploads"
+        self.kept = editions.Kept()
 
     def new_id(self) -> str:
         return new_id(self.now_ms())
@@ -67,6 +69,12 @@ class Instance:
         if name not in self.settings.rulesets:
             raise UsageError(f"this board has no ruleset {name!r}; it has: {', '.join(self.settings.rulesets)}")
         return load.load_ruleset(catalog.ruleset_folder(name), name)
+
+    def of_edition(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """Return what `make` returns, which depends on the key and on what everybody sees of the tables alone."""
+        with self.database.read() as connection:
+            edition = editions.newest(connection)
+        return self.kept.get(edition, key, make)
 
     def close(self) -> None:
         self.database.close()

@@ -75,7 +75,9 @@ def _copy(source: Path, target: Path, *, is_linked: bool) -> int:
 
 
 def restore(backup: Path, folder: Path, database: str | None, newest: Path | None) -> list[str]:
-    """Make a service of a backup, in a new folder; return what `verify` finds wrong with it.
+    """Make a service of a backup, in a new folder; return what is wrong with its log, checkpoints, files and states.
+
+    What is derived is as it was backed up: to make it again takes longer by far, and can be done while it is served.
 
     database: an empty one of PostgreSQL, for a backup of one. newest: the newest checkpoint that anybody has seen. If
     it is of more events than the backup, what was acknowledged since is lost, and a log that goes on from here
@@ -118,7 +120,7 @@ def restore(backup: Path, folder: Path, database: str | None, newest: Path | Non
     try:
         with instance.database.write() as connection:  # what workers had when the backup was made is done again
             connection.execute(text("UPDATE job SET state = 'ready', lease_owner = NULL WHERE state = 'leased'"))
-        return list(verifying.faults(instance))
+        return list(verifying.faults(instance, is_judged=False))
     finally:
         instance.close()
 

@@ -12,17 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
 
 from harness.base.stats import Estimate
-from harness.service import results, schema
+from harness.service import editions, results, schema
 from harness.service.states import State
 
 LEVEL = 0.05
-_BLOCK = 256
+_BLOCK = 1 << 16  # pairs at a time: what the caches of a core hold
 _LOCK = 0x72616E6B  # "rank": of PostgreSQL's advisory locks with two numbers
 _MAX_DOF = 1000
+_NEAR = 1e-3  # how far `stdtrit` is trusted
 _row, _position, _record, _submission = schema.board_row, schema.position, schema.record, schema.submission
 Floats = NDArray[np.float64]
 
@@ -47,67 +48,78 @@ class TableKey(NamedTuple):
 def rank_intervals(estimates: Sequence[Estimate]) -> list[tuple[int, int]]:
     """Return the first and the last rank that each may have, all jointly with a probability of 95 %.
 
-    Holm's procedure over all pairs. A pair whose p-value is below the strictest bound is rejected whatever the others
-    are; only those between that and 5 % have to be sorted.
+    Holm's procedure over all pairs rejects the p-values up to a threshold that lies between LEVEL / m, m the number of
+    pairs, and LEVEL / (m - k), k the number of p-values up to LEVEL. So a first pass counts those k, and a second one
+    computes only the p-values between the two.
     """
     count = len(estimates)
     num_pairs = max(1, count * (count - 1) // 2)
-    first, last = np.ones(count, np.int64), np.full(count, count, np.int64)
-    values = np.array([item.value for item in estimates])
-    num_sure, open_ones = 0, []
-    for i, j, p_values in _pairs(estimates, values):
-        sure = p_values <= LEVEL / num_pairs
-        num_sure += int(sure.sum())
-        _reject(first, last, values, i[sure], j[sure])
-        unsure = ~sure & (p_values <= LEVEL)
-        open_ones.append((p_values[unsure], i[unsure], j[unsure]))
-    if open_ones:
-        p_values, i, j = (np.concatenate(parts) for parts in zip(*open_ones, strict=True))
-        order = np.lexsort((j, i, p_values))
-        bounds = p_values[order] * (num_pairs - num_sure - np.arange(len(order)))
-        beyond = np.flatnonzero(bounds > LEVEL)
-        order = order[: beyond[0]] if len(beyond) else order
-        _reject(first, last, values, i[order], j[order])
-    return [(int(low), int(high)) for low, high in zip(first, last, strict=True)]
+    order = np.argsort([item.value for item in estimates], kind="stable")
+    ordered = [estimates[place] for place in order]
+    num_open = num_pairs - sum(
+        int(_at_most(LEVEL, *found, critical).sum()) for critical in [_critical(LEVEL)] for _, *found in _pairs(ordered)
+    )
+    least, most = LEVEL / num_pairs, min(LEVEL, LEVEL / max(1, num_open))
+    rejected = [_critical(least), _critical(most)]
+    before, after = np.zeros(count, np.int64), np.zeros(count, np.int64)  # how many differ from each on either side
+    between: list[tuple[Floats, NDArray[np.int64], NDArray[np.int64]]] = []
+    for start, statistic, dof in _pairs(ordered):
+        sure = _at_most(least, statistic, dof, rejected[0])
+        before[start:] += sure.sum(axis=0)
+        after[start : start + len(sure)] += sure.sum(axis=1)
+        i, j = np.nonzero(_at_most(most, statistic, dof, rejected[1]) & ~sure)
+        between.append((2 * stdtr(dof[i, j], -statistic[i, j]), i + start, j + start))
+    if between:
+        p_values, i, j = (np.concatenate(parts) for parts in zip(*between, strict=True))
+        rising = np.argsort(p_values, kind="stable")
+        beyond = np.flatnonzero(p_values[rising] * (num_pairs - before.sum() - np.arange(len(rising))) > LEVEL)
+        rising = rising[: beyond[0]] if len(beyond) else rising
+        before += np.bincount(j[rising], minlength=count)
+        after += np.bincount(i[rising], minlength=count)
+    found = {
+        int(place): (1 + int(low), count - int(high)) for place, low, high in zip(order, before, after, strict=True)
+    }
+    return [found[place] for place in range(count)]
 
 
-def _pairs(
-    estimates: Sequence[Estimate], values: Floats
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Floats]]:
-    """Yield both numbers of each pair, and its p-value as `harness.base.stats.p_equal` has it, block by block."""
-    logs = np.log(values)
-    variance = np.array([sum(error for error, _ in item.errors) for item in estimates])
-    weight = np.array([sum(error**2 / dof for error, dof in item.errors) for item in estimates])
-    least = np.array([min((dof for _, dof in item.errors), default=1.0) for item in estimates])
-    is_known = np.array([bool(item.errors) for item in estimates])
-    for start in range(0, len(estimates), _BLOCK):
-        i, j = np.meshgrid(
-            np.arange(start, min(start + _BLOCK, len(estimates))), np.arange(start + 1, len(estimates)), indexing="ij"
-        )
-        is_pair = i < j
-        i, j = i[is_pair], j[is_pair]
-        total, weights = variance[i] + variance[j], weight[i] + weight[j]
+def _pairs(ordered: Sequence[Estimate]) -> Iterator[tuple[int, Floats, NDArray[np.int64]]]:
+    """Yield blocks of pairs as Welch's statistic and its degrees of freedom: from row and column `start` on.
+
+    Those of a pair are as `harness.base.stats.p_equal` has them; where a row is not before its column, or nothing is
+    known of an error, the statistic is 0, which differs from nothing.
+    """
+    logs = np.log([item.value for item in ordered])
+    variance = np.array([sum(error for error, _ in item.errors) for item in ordered])
+    weight = np.array([sum(error**2 / dof for error, dof in item.errors) for item in ordered])
+    least = np.array([min((dof for _, dof in item.errors), default=1.0) for item in ordered])
+    is_known = np.array([bool(item.errors) for item in ordered])
+    start = 0
+    while start < len(ordered):
+        end = min(len(ordered), start + max(1, _BLOCK // (len(ordered) - start)))
+        rows, columns = np.s_[start:end, None], np.s_[None, start:]
+        total, weights = variance[rows] + variance[columns], weight[rows] + weight[columns]
         with np.errstate(divide="ignore", invalid="ignore"):
-            dof = np.where(weights > 0, total**2 / weights, np.minimum(least[i], least[j]))
-            dof = np.clip(np.floor(dof * (1 + 1e-12)), 1, _MAX_DOF)
-            difference = np.abs(logs[i] - logs[j])
-            p_values = 2 * stdtr(dof, -difference / np.sqrt(total))
-        p_values = np.where(total == 0, np.where(difference == 0, 1.0, 0.0), p_values)
-        yield i, j, np.where(is_known[i] & is_known[j], p_values, 1.0)
+            dof = np.where(weights > 0, total**2 / weights, np.minimum(least[rows], least[columns]))
+            difference = np.abs(logs[rows] - logs[columns])
+            statistic = difference / np.sqrt(total)
+        is_pair = np.triu(is_known[rows] & is_known[columns], 1) & (difference > 0)
+        dof = np.clip(np.floor(dof * (1 + 1e-12)), 1, _MAX_DOF).astype(np.int64)
+        yield start, np.where(is_pair, statistic, 0.0), dof
+        start = end
 
 
-def _reject(
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
-    values: Floats,
-    i: NDArray[np.int64],
-    j: NDArray[np.int64],
-) -> None:
-    """Count the pairs that differ: the larger one of each cannot be before the smaller."""
-    is_smaller = values[i] < values[j]
-    smaller, larger = np.where(is_smaller, i, j), np.where(is_smaller, j, i)
-    np.add.at(first, larger, 1)
-    np.subtract.at(last, smaller, 1)
+def _critical(p_value: float) -> Floats:
+    """Return, by degrees of freedom, about which statistic has this p-value."""
+    return np.concatenate([[np.inf], -stdtrit(np.arange(1, _MAX_DOF + 1), p_value / 2)])
+
+
+def _at_most(p_value: float, statistic: Floats, dof: NDArray[np.int64], critical: Floats) -> NDArray[np.bool_]:
+    """Return which pairs have at most this p-value; it is computed only where the statistic is near to `critical`."""
+    ratio = statistic / critical[dof]
+    found = ratio > 1 + _NEAR
+    near = ~found & (ratio > 1 - _NEAR)
+    found[near] = 2 * stdtr(dof[near], -statistic[near]) <= p_value
+    return found
 
 
 def tables(connection: Connection) -> list[TableKey]:
@@ -119,7 +131,7 @@ def tables(connection: Connection) -> list[TableKey]:
 def table_of(connection: Connection, submission: str) -> TableKey | None:
     """Return the table of a submission's row; None if it has none."""
     query = select(_row.c.benchmark, _row.c.division, _row.c.ruleset_digest).select_from(
-        _row.join(_submission, _submission.c.verdict == _row.c.verdict)
+        _row.join(_submission, results.counts())
     )
     found = connection.execute(query.where(_submission.c.id == submission)).one_or_none()
     return None if found is None else TableKey(*found)
@@ -131,17 +143,24 @@ def _within(key: TableKey) -> ColumnElement[bool]:
     )
 
 
-def positions(connection: Connection, key: TableKey) -> list[dict[str, object]]:
-    """Return the rows of `position` for a table, computed from its rows."""
+Scores = dict[str, tuple[float, str]]  # seconds and errors, by verdict
+
+
+def scores(connection: Connection, key: TableKey) -> Scores:
+    """Return what the ranks of a table are made of."""
     query = results.ranked().where(_within(key)).with_only_columns(_row.c.verdict, _row.c.seconds, _row.c.errors)
-    rows = connection.execute(query.order_by(_row.c.verdict)).all()
+    return {row.verdict: (row.seconds, row.errors) for row in connection.execute(query.order_by(_row.c.verdict))}
+
+
+def positions(found: Scores) -> list[dict[str, object]]:
+    """Return the rows of `position` for a table."""
     estimates = [
-        Estimate(row.seconds, tuple((float(error), float(dof)) for error, dof in json.loads(row.errors)))
-        for row in rows
+        Estimate(seconds, tuple((float(error), float(dof)) for error, dof in json.loads(errors)))
+        for seconds, errors in found.values()
     ]
-    found = rank_intervals(estimates)
     return [
-        {"verdict": row.verdict, "first": first, "last": last} for row, (first, last) in zip(rows, found, strict=True)
+        {"verdict": verdict, "first": first, "last": last}
+        for verdict, (first, last) in zip(found, rank_intervals(estimates), strict=True)
     ]
 
 
@@ -150,7 +169,7 @@ def records(connection: Connection, key: TableKey) -> list[dict[str, object]]:
 
     What was retracted, and what is disputed, is none. What was superseded later was the best in its time.
     """
-    source = _row.join(_submission, _submission.c.verdict == _row.c.verdict)
+    source = _row.join(_submission, results.counts())
     query = (
         select(_submission.c.id, _submission.c.published_ms, _row.c.accelerator, _row.c.seconds)
         .select_from(source)
@@ -180,11 +199,11 @@ def hold(connection: Connection, key: TableKey) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK, func.hashtext(key.subject))))
 
 
-def write_table(connection: Connection, key: TableKey) -> None:
-    """Write the ranks and the records of a table; nothing else changes them."""
+def write_table(connection: Connection, key: TableKey, known: list[dict[str, object]] | None = None) -> None:
+    """Write the ranks and the records of a table; nothing else changes them. known: its `positions`."""
     hold(connection, key)
+    found = positions(scores(connection, key)) if known is None else known
     connection.execute(delete(_position).where(_position.c.verdict.in_(select(_row.c.verdict).where(_within(key)))))
-    found = positions(connection, key)
     if found:
         connection.execute(insert(_position), found)
     is_of_table = and_(
@@ -196,3 +215,4 @@ def write_table(connection: Connection, key: TableKey) -> None:
     best = records(connection, key)
     if best:
         connection.execute(insert(_record), best)
+    editions.begin(connection)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from harness import __version__
 from harness.log.events import canonical_json
-from harness.service import jobs, ranking, results, schema, submissions, witnessing
+from harness.service import editions, jobs, ranking, results, schema, submissions, witnessing
 from harness.service.instance import Instance
 from harness.service.judging import claimed_in, has_receipts, judge, laid_out
 from harness.service.states import State
@@ -58,11 +58,17 @@ def _of_rows(instance: Instance, *, is_mended: bool) -> Iterator[str]:
                 yield f"page of verdict {verdict}: is not what the logs make of it"
                 if is_mended:
                     results.write_page(connection, verdict, judgement)
+            words = "" if wanted is None else wanted["words"]
+            if results.indexed_words(connection, submission) != set(words.split()):
+                yield f"words of submission {submission}: are not those of its names"
+                if is_mended:
+                    results.write_words(connection, submission, words)
             if wanted == (None if found is None else dict(found)):
                 continue
             yield f"row of verdict {verdict}: {_first_difference(wanted, found)}"
             if is_mended:
                 results.write_row(connection, instance, current, verdict, judgement)
+                editions.begin(connection)
 
 
 def _first_difference(wanted: dict[str, Any] | None, found: Any) -> str:
@@ -78,7 +84,7 @@ def _of_tables(instance: Instance, *, is_mended: bool) -> Iterator[str]:
         wanted_records = set()
         keys = ranking.tables(connection)
         for key in keys:
-            for item in ranking.positions(connection, key):
+            for item in ranking.positions(ranking.scores(connection, key)):
                 wanted_positions[str(item["verdict"])] = (item["first"], item["last"])
             wanted_records |= {tuple(item.values()) for item in ranking.records(connection, key)}
         found_positions = {row.verdict: (row.first, row.last) for row in connection.execute(schema.position.select())}

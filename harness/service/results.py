@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, select
 
 from harness.base.values import finite_number
 from harness.log.events import canonical_json
@@ -14,10 +15,10 @@ from harness.service.instance import Instance
 from harness.service.judging import Judgement
 from harness.service.states import RANKED
 from harness.service.submissions import Submission
-from harness.service.submitting import accelerator_of, files_of
+from harness.service.submitting import accelerator_of, files_of, places_of
 
 _verdict, _row, _submission, _position = schema.verdict, schema.board_row, schema.submission, schema.position
-_organisation = schema.organisation
+_organisation, _word = schema.organisation, schema.word
 
 
 def store(connection: Connection, instance: Instance, submission: Submission, judgement: Judgement, now_ms: int) -> str:
@@ -62,7 +63,25 @@ def write_row(
     values = row_values(connection, instance, submission.id, verdict, judgement)
     if values is not None:
         connection.execute(insert(_row).values(**values))
+    write_words(connection, submission.id, "" if values is None else values["words"])
     write_page(connection, verdict, judgement)
+
+
+def words_of(*names: str) -> str:
+    """Return the words of a result by which it is searched: in lower case, each once, each after a blank."""
+    return "".join(f" {word[: schema.WORD_LENGTH]}" for word in dict.fromkeys(" ".join(names).lower().split()))
+
+
+def write_words(connection: Connection, submission: str, words: str) -> None:
+    """Write the words of a submission into the index of words, in place of those that it had."""
+    connection.execute(delete(_word).where(_word.c.submission == submission))
+    if words:
+        connection.execute(insert(_word), [{"word": word, "submission": submission} for word in set(words.split())])
+
+
+def indexed_words(connection: Connection, submission: str) -> set[str]:
+    """Return the words of a submission in the index."""
+    return set(connection.execute(select(_word.c.word).where(_word.c.submission == submission)).scalars())
 
 
 def page_bytes(text: str) -> bytes:
@@ -90,7 +109,8 @@ def row_values(
         return None
     score: dict[str, Any] = judgement.row["score"]
     low, high = score.get("interval") or (None, None)
-    accelerator, count = accelerator_of(instance, files_of(connection, submission))
+    files = files_of(connection, submission)
+    places, (accelerator, count) = places_of(files), accelerator_of(instance, files)
     return {
         "verdict": verdict,
         "submission": submission,
@@ -108,17 +128,27 @@ def row_values(
         "samples": score.get("samples"),
         "joules": score.get("energy_j"),
         "usd": None if score.get("usd") is None else float(score["usd"]),
+        "words": words_of(places.organisation, places.system, accelerator, places.benchmark),
         "witness": judgement.row["witness"],
         "document": canonical_json(judgement.row),
     }
 
 
+def counts() -> ColumnElement[bool]:
+    """Return the condition under which a row is of the verdict of its submission that counts.
+
+    The id is said, too, for the plans of both databases: by it a submission is found from a row.
+    """
+    return and_(_submission.c.id == _row.c.submission, _submission.c.verdict == _row.c.verdict)
+
+
+@functools.cache
 def ranked() -> Select[Any]:
     """Return the query of what is ranked: what is published, not superseded, valid and scored. Nothing else decides it.
 
     Every table, page, export and count begins with this query and adds conditions and an order.
     """
-    source = _row.join(_submission, _submission.c.verdict == _row.c.verdict)
+    source = _row.join(_submission, counts())
     source = source.join(_organisation, _organisation.c.id == _submission.c.organisation)
     source = source.outerjoin(_position, _position.c.verdict == _row.c.verdict)
     return (

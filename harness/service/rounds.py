@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from harness.errors import UsageError, printable
-from harness.service import events, jobs, schema, submissions
+from harness.service import editions, events, jobs, schema, submissions
 from harness.service.events import News
 from harness.service.instance import Instance
 from harness.service.people import Actor
@@ -63,6 +63,7 @@ def add_round(
         connection.execute(insert(_round).values(id=found, created_ms=now_ms, **values))
     except IntegrityError:
         raise UsageError(f"round {name}: there is one of this name") from None
+    editions.begin(connection)  # the tables that are shown first are those by the rules of the newest round
     events.append(connection, now_ms, News("round.added", found, values, None if actor is None else actor.person))
     return found
 

@@ -33,6 +33,9 @@ metadata = MetaData(
 )
 
 
+WORD_LENGTH = 100
+
+
 def _id(name: str = "id") -> Column[str]:
     return Column(name, String(32), primary_key=True)
 
@@ -51,6 +54,11 @@ def _digest(name: str, *, is_optional: bool = False, is_key: bool = False) -> Co
 
 def _ms(name: str, *, is_optional: bool = False) -> Column[int]:
     return Column(name, BigInteger, nullable=is_optional)
+
+
+def _ordered(length: int) -> String:
+    """A text that sorts by its code points in both databases."""
+    return String(length).with_variant(String(length, collation="C"), "postgresql")
 
 
 def _count(name: str) -> Column[int]:
@@ -218,6 +226,7 @@ verdict = Table(
     Column("cpu_s", Float, nullable=False),
     _ms("at_ms"),
     UniqueConstraint("submission", "ruleset_digest", "checker", "division"),
+    Index(None, "ruleset_digest", "ruleset"),
 )
 
 # Derived: made of the blobs and a verdict, and made again by `tta board reindex`, byte for byte.
@@ -240,9 +249,9 @@ board_row = Table(
     Column("samples", Float),
     Column("joules", Float),
     Column("usd", Float),
+    Column("words", _ordered(1000), nullable=False),  # of its names: see `harness.service.results.words_of`
     _text("witness", length=2),  # W0, W1 or W2: see `harness.submission.receipts.witness_class`
     Column("document", Text, nullable=False),
-    Index(None, "submission"),
     Index(
         "ix_board_row_ranked",
         "benchmark",
@@ -253,6 +262,23 @@ board_row = Table(
         postgresql_where=text("seconds IS NOT NULL"),
         sqlite_where=text("seconds IS NOT NULL"),
     ),
+    Index(
+        "ix_board_row_words",
+        "submission",
+        "verdict",
+        "words",
+        postgresql_where=text("seconds IS NOT NULL"),
+        sqlite_where=text("seconds IS NOT NULL"),
+    ),
+)
+
+# Derived: the same words, by word.
+word = Table(
+    "word",
+    metadata,
+    Column("word", _ordered(WORD_LENGTH), primary_key=True),
+    _to("submission", "submission", is_key=True),
+    Index(None, "submission"),
 )
 
 # Derived: what the page of the result shows below its state, as compressed HTML.
@@ -283,6 +309,14 @@ record = Table(
     _to("submission", "submission", is_key=True),
     _ms("at_ms"),
     Column("seconds", Float, nullable=False),
+)
+
+# One row: how often what everybody sees of the tables has changed.
+edition = Table(
+    "edition",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    _count("number"),
 )
 
 # Review.

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, exists, or_, select
 
 from harness.base.ids import new_id
 from harness.errors import TtaError
-from harness.service import events, jobs, schema
+from harness.service import editions, events, jobs, schema
 from harness.service.events import Appended, News
 from harness.service.people import Actor
 from harness.service.states import IN_REVIEW, PUBLIC, TAKES_PART, TRANSITIONS, Role, State, refusal
@@ -205,6 +205,8 @@ def change(
         .values(state=target, seq=submission.seq + 1, changed_ms=now_ms, **values)
     )
     _follow(connection, submission, target, now_ms)
+    if target in PUBLIC or submission.is_public:
+        editions.begin(connection)
     news = [
         News(
             f"submission.{action}",

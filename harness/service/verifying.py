@@ -15,12 +15,19 @@ from harness.service.submitting import files_of, manifest_digest
 from harness.submission import receipts
 from harness.transparency.checkpoint import SignedCheckpoint
 
+_BEGINNING = (State.DRAFT, 0)
+
 
 def faults(
-    instance: Instance, *, with_files: bool = True, kept: Sequence[tuple[str, SignedCheckpoint]] = ()
+    instance: Instance,
+    *,
+    with_files: bool = True,
+    is_judged: bool = True,
+    kept: Sequence[tuple[str, SignedCheckpoint]] = (),
 ) -> Iterator[str]:
-    """Yield what is wrong. with_files: every file is read and compared with its digest, and every result judged again.
+    """Yield what is wrong.
 
+    with_files: every file is read and compared with its digest. is_judged: every result is judged again then, too.
     kept: checkpoints that somebody has, each with its place.
 
     Raises:
@@ -35,26 +42,27 @@ def faults(
             yield from _of_rows(connection)
         found = list(_of_files(connection, instance, with_files=with_files))
         yield from found
-    if with_files and not found:
+    if with_files and is_judged and not found:
         yield from reindexing.differences(instance, is_mended=False)
 
 
 def _of_states(connection: Connection) -> Iterator[str]:
     """Yield which submissions are not where their events lead."""
+    reached: dict[str, tuple[State, int]] = {}  # by submission: the state, and the number of changes
+    for opening in events.all_events(connection):
+        event = opening.event
+        submission, action = event["subject"], event["kind"].removeprefix("submission.")
+        if action not in TRANSITIONS or not event["kind"].startswith("submission."):
+            continue
+        replayed, count = reached.get(submission, _BEGINNING)
+        if event["body"].get("from") != replayed:
+            said = event["body"].get("from")
+            yield f"submission {submission}: event {opening.seq} changes it from {said}; it was {replayed}"
+        reached[submission] = State(event["body"]["to"]), count + 1
     table = schema.submission
-    for submission, state, seq in connection.execute(
-        select(table.c.id, table.c.state, table.c.seq).order_by(table.c.id)
-    ):
-        replayed, count = State.DRAFT, 0
-        for opening in events.of_subject(connection, submission):
-            event = opening.event
-            action = event["kind"].removeprefix("submission.")
-            if action not in TRANSITIONS or not event["kind"].startswith("submission."):
-                continue
-            if event["body"].get("from") != replayed:
-                said = event["body"].get("from")
-                yield f"submission {submission}: event {opening.seq} changes it from {said}; it was {replayed}"
-            replayed, count = State(event["body"]["to"]), count + 1
+    rows = connection.execute(select(table.c.id, table.c.state, table.c.seq).order_by(table.c.id))
+    for submission, state, seq in rows:
+        replayed, count = reached.get(submission, _BEGINNING)
         if (replayed, count) != (state, seq):
             yield f"submission {submission}: is {state} after {seq} changes; its events say {replayed} after {count}"
 

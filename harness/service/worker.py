@@ -23,6 +23,7 @@ from harness.service import (
     checkpoints,
     confined,
     delivering,
+    editions,
     events,
     hooks,
     jobs,
@@ -101,6 +102,7 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
         table = schema.submission
         connection.execute(update(table).where(table.c.id == found.id).values(verdict=verdict))
         if found.is_public:
+            editions.begin(connection)
             jobs.add(connection, new_id(instance.now_ms()), jobs.RANK, found.id, "", instance.now_ms())
         events.append(connection, instance.now_ms(), events.News("submission.judged", found.id, body))
 
@@ -130,13 +132,29 @@ def _tick(instance: Instance, lease: Lease, beat: Beat) -> None:
 
 
 def _rank(instance: Instance, lease: Lease, beat: Beat) -> None:
-    """Rank a table. A job that names a submission asks for that of its table, so that many changes are ranked once."""
-    now_ms = instance.now_ms()
+    """Rank a table. A job that names a submission asks for that of its table, so that many changes are ranked once.
+
+    A table of 20,000 results takes seconds, in which others must be able to write.
+    """
+    key: TableKey | None
+    if ID_PATTERN.fullmatch(lease.subject):
+        with instance.database.write() as connection:
+            if (key := ranking.table_of(connection, lease.subject)) is not None:
+                _rank_later(connection, instance, key)
+        return
+    key = TableKey.of_subject(lease.subject)
+    with instance.database.read() as connection:
+        scores = ranking.scores(connection, key)
+    positions = ranking.positions(scores)
     with instance.database.write() as connection:
-        if not ID_PATTERN.fullmatch(lease.subject):
-            ranking.write_table(connection, TableKey.of_subject(lease.subject))
-        elif (key := ranking.table_of(connection, lease.subject)) is not None:
-            jobs.add(connection, new_id(now_ms), jobs.RANK, key.subject, "", now_ms, now_ms + RANK_DELAY_MS)
+        ranking.write_table(connection, key, positions)
+        if ranking.scores(connection, key) != scores:
+            _rank_later(connection, instance, key)
+
+
+def _rank_later(connection: Connection, instance: Instance, key: TableKey) -> None:
+    now_ms = instance.now_ms()
+    jobs.add(connection, new_id(now_ms), jobs.RANK, key.subject, "", now_ms, now_ms + RANK_DELAY_MS)
 
 
 # What each kind of job does. A handler may end its job itself, in its own last transaction.

@@ -46,6 +46,7 @@ def call_restore(arguments: argparse.Namespace) -> ExitStatus:
     from harness.service import keeping
 
     faults = keeping.restore(arguments.backup, arguments.data, arguments.database, arguments.checkpoint)
+    print("scores and ranks are as they were backed up; `tta board reindex --verify` judges again", file=sys.stderr)
     return _shown(faults)
 
 

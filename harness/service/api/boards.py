@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse, Response
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select
 
 from harness.errors import UsageError, printable
-from harness.service import results, schema
+from harness.service import results, schema, searching
 from harness.service.api.dependencies import TheInstance
 from harness.service.instance import Instance
 from harness.service.submissions import NotThereError
@@ -29,9 +30,18 @@ _COLUMNS = {
 Text = Annotated[str | None, Query(max_length=300)]
 
 
-@router.get("/boards")
-def boards(instance: TheInstance) -> dict[str, Any]:
+def _kept(instance: Instance, key: tuple[object, ...], make: Callable[[], dict[str, Any]]) -> Response:
+    """Return an answer that is the same for everybody, made once in an edition."""
+    return Response(instance.of_edition(key, lambda: bytes(JSONResponse(make()).body)), media_type="application/json")
+
+
+@router.get("/boards", response_model=dict[str, Any])
+def boards(instance: TheInstance) -> Response:
     """Return the tables: benchmark, division and ruleset, with the number of ranked results and the best score."""
+    return _kept(instance, ("boards",), lambda: _tables(instance))
+
+
+def _tables(instance: Instance) -> dict[str, Any]:
     keys = (_row.c.benchmark, _row.c.division, _row.c.ruleset, _row.c.ruleset_digest)
     query = results.ranked().with_only_columns(*keys, func.count().label("num"), func.min(_row.c.seconds).label("best"))
     with instance.database.read() as connection:
@@ -47,7 +57,7 @@ def boards(instance: TheInstance) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@router.get("/boards/{benchmark}")
+@router.get("/boards/{benchmark}", response_model=dict[str, Any])
 def board(
     instance: TheInstance,
     benchmark: str,
@@ -57,20 +67,25 @@ def board(
     accelerator: Text = None,
     after: Annotated[str | None, Query(max_length=80)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> dict[str, Any]:
+) -> Response:
     """Return the ranked results of a benchmark and division, the best first.
 
     ruleset: a digest; without it, the one that the newest round has. after: `next` of the answer before.
     """
-    found = rows(instance, benchmark, division, ruleset, metric, accelerator, after, limit)
-    return {
-        "benchmark": benchmark,
-        "division": division,
-        "ruleset_digest": found.digest,
-        "metric": metric,
-        "rows": [_record(row) for row in found.rows],
-        "next": found.next,
-    }
+    asked = (benchmark, division, ruleset, metric, accelerator, after, limit)
+
+    def made() -> dict[str, Any]:
+        found = rows(instance, *asked)
+        return {
+            "benchmark": benchmark,
+            "division": division,
+            "ruleset_digest": found.digest,
+            "metric": metric,
+            "rows": [_record(row) for row in found.rows],
+            "next": found.next,
+        }
+
+    return _kept(instance, ("board", *asked), made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +162,21 @@ def _record(row: Any) -> dict[str, Any]:
     }
 
 
-@router.get("/boards/{benchmark}/records")
+@router.get("/boards/{benchmark}/records", response_model=dict[str, Any])
 def board_records(
     instance: TheInstance,
     benchmark: str,
     division: Annotated[str, Query(max_length=100)] = "closed",
     ruleset: Text = None,
     accelerator: Annotated[str, Query(max_length=300)] = "",
-) -> dict[str, Any]:
+) -> Response:
     """Return which results were the best when they were published. accelerator: among those with this one."""
+    asked = (benchmark, division, ruleset, accelerator)
+    return _kept(instance, ("records", *asked), lambda: records(instance, *asked))
+
+
+def records(instance: Instance, benchmark: str, division: str, ruleset: str | None, accelerator: str) -> dict[str, Any]:
+    """Return the records of a table, as the interface and the pages show them."""
     table, submission, organisation = schema.record, schema.submission, schema.organisation
     with instance.database.read() as connection:
         digest = ruleset or current_digest(connection)
@@ -188,15 +209,23 @@ def board_records(
 def rulesets(instance: TheInstance) -> dict[str, Any]:
     """Return the rulesets that results were judged by, as this `tta` has them or not."""
     own = {name: instance.ruleset(name).digest for name in instance.settings.rulesets}
-    keys = (schema.verdict.c.ruleset, schema.verdict.c.ruleset_digest)
     with instance.database.read() as connection:
-        rows = connection.execute(select(*keys).group_by(*keys).order_by(*keys)).all()
-    known = set(own.items()) | {(row.ruleset, row.ruleset_digest) for row in rows}
+        known = set(own.items()) | {(name, digest) for name, digest in connection.execute(_judged_by())}
     return {
         "rulesets": [
             {"name": name, "digest": digest, "is_current": own.get(name) == digest} for name, digest in sorted(known)
         ]
     }
+
+
+def _judged_by() -> Select[Any]:
+    """Return the query of the rulesets in the verdicts: from one to the next in an index, and not by all verdicts."""
+    name, digest = schema.verdict.c.ruleset, schema.verdict.c.ruleset_digest
+    step = select(func.min(digest).label("digest")).cte("judged_by", recursive=True)
+    following = select(func.min(digest)).where(digest > step.c.digest).scalar_subquery()
+    step = step.union_all(select(following).where(step.c.digest.is_not(None)))
+    named = select(func.min(name)).where(digest == step.c.digest).scalar_subquery()
+    return select(named, step.c.digest).where(step.c.digest.is_not(None))
 
 
 @router.get("/rulesets/{digest}")
@@ -230,20 +259,7 @@ def search(
     q: Annotated[str, Query(min_length=1, max_length=100)],
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> dict[str, Any]:
-    """Return ranked results in which each word begins a word of a name, the newest first."""
+    """Return ranked results in which each word begins a word of a name, those that were announced last first."""
     with instance.database.read() as connection:
-        rows = connection.execute(found_by(q).limit(limit)).mappings().all()
+        rows = searching.found(connection, q, limit)
     return {"rows": [{"benchmark": row["benchmark"], "division": row["division"], **_record(row)} for row in rows]}
-
-
-def found_by(words: str) -> Select[Any]:
-    """Return the query of ranked results in which each of the words begins a name."""
-    query = results.ranked()
-    for word in words.split()[:5]:
-        pattern = "".join(f"\\{char}" if char in "\\%_" else char for char in word.lower())
-        names = (schema.organisation.c.name, schema.submission.c.system, _row.c.accelerator, _row.c.benchmark)
-        begins = [
-            func.lower(name).like(form, escape="\\") for name in names for form in (f"{pattern}%", f"% {pattern}%")
-        ]
-        query = query.where(or_(*begins))
-    return query.order_by(schema.submission.c.published_ms.desc(), _row.c.verdict)

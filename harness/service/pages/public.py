@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -16,7 +17,7 @@ from harness.board.charts.lines import Line
 from harness.board.charts.scales import Label
 from harness.board.pages.render import benchmark_slug
 from harness.errors import printable
-from harness.service import checkpoints, desk, history, results, schema, submissions, submitting
+from harness.service import checkpoints, desk, history, results, schema, searching, submissions, submitting
 from harness.service.api import boards, rounds
 from harness.service.api.submissions import cursor
 from harness.service.instance import Instance
@@ -43,11 +44,37 @@ def html(template: str, path: str, actor: Actor, status: int = 200, **context: A
     return HTMLResponse(page(template, path, actor=actor if actor.is_known else None, **context), status)
 
 
+def kept(
+    instance: Instance,
+    actor: Actor,
+    template: str,
+    path: str,
+    key: tuple[object, ...],
+    made: Callable[[], dict[str, Any]],
+) -> HTMLResponse:
+    """Return a page of the tables, made once in an edition for each `key` and each name and role of who looks at it.
+
+    made: returns what is on it.
+    """
+    who = (actor.name, actor.is_auditor, actor.is_organiser) if actor.is_known else None
+    return HTMLResponse(
+        instance.of_edition((path, who, *key), lambda: bytes(html(template, path, actor, **made()).body))
+    )
+
+
 @router.get("/")
 @router.get("/index.html")
 def index(request: Request) -> Response:
     """The first results of each table under the rules of the newest round."""
     instance, actor = instance_of(request), actor_of(request)
+    if not actor.is_known:
+        return kept(instance, actor, "service_index.html", "", (), lambda: _index(instance))
+    with instance.database.read() as connection:
+        waiting = desk.waiting(connection, actor, instance.now_ms())
+    return html("service_index.html", "", actor, waiting=waiting, **_index(instance))
+
+
+def _index(instance: Instance) -> dict[str, Any]:
     with instance.database.read() as connection:
         digest = boards.current_digest(connection)
     tables = []
@@ -58,9 +85,7 @@ def index(request: Request) -> Response:
                 if found.rows:
                     has_more = found.next is not None
                     tables.append({"benchmark": name, "division": division, "rows": found.rows, "has_more": has_more})
-    with instance.database.read() as connection:
-        waiting = desk.waiting(connection, actor, instance.now_ms())
-    return html("service_index.html", "", actor, tables=tables, url=instance.settings.url, waiting=waiting)
+    return {"tables": tables, "url": instance.settings.url}
 
 
 @router.get("/benchmarks/{slug}.html")
@@ -78,30 +103,32 @@ def benchmark(
     names = {benchmark_slug(name): name for item in _rulesets(instance) for name in item.benchmarks}
     if slug not in names:
         raise NotThereError(f"there is no benchmark {printable(slug)!r}")
-    name = names[slug]
-    digest = ruleset or None
-    found = boards.rows(instance, name, division, digest, metric, accelerator or None, after, PAGE_ROWS)
-    best = boards.board_records(instance, name, division, digest, accelerator)["records"]
     chosen = {"division": division, "metric": metric, "accelerator": accelerator, "ruleset": ruleset}
-    following = None if found.next is None else urlencode({**chosen, "after": found.next})
-    return html(
-        "service_benchmark.html",
-        f"benchmarks/{slug}.html",
-        actor,
-        name=name,
-        rows=found.rows,
-        next=following,
-        digest=found.digest,
-        divisions=sorted({division for item in _rulesets(instance) for division in item.divisions}),
-        metrics=METRICS,
-        rulesets=boards.rulesets(instance)["rulesets"],
-        records=best,
-        chart=_chart(best),
-        page_size=PAGE_ROWS,
-        division=division,
-        metric=metric,
-        accelerator=accelerator,
-    )
+    return kept(
+        instance, actor, "service_benchmark.html", f"benchmarks/{slug}.html", (*chosen.values(), after),
+        lambda: _benchmark(instance, names[slug], chosen, metric, after),
+    )  # fmt: skip
+
+
+def _benchmark(
+    instance: Instance, name: str, chosen: dict[str, str], metric: boards.Metric, after: str | None
+) -> dict[str, Any]:
+    division, accelerator, digest = chosen["division"], chosen["accelerator"], chosen["ruleset"] or None
+    found = boards.rows(instance, name, division, digest, metric, accelerator or None, after, PAGE_ROWS)
+    best = boards.records(instance, name, division, digest, accelerator)["records"]
+    return {
+        "name": name,
+        "rows": found.rows,
+        "next": None if found.next is None else urlencode({**chosen, "after": found.next}),
+        "digest": found.digest,
+        "divisions": sorted({division for item in _rulesets(instance) for division in item.divisions}),
+        "metrics": METRICS,
+        "rulesets": boards.rulesets(instance)["rulesets"],
+        "records": best,
+        "chart": _chart(best),
+        "page_size": PAGE_ROWS,
+        **chosen,
+    }
 
 
 def _rulesets(instance: Instance) -> list[Any]:
@@ -261,7 +288,7 @@ def search(request: Request, q: Annotated[str, Query(max_length=100)] = "") -> R
     rows: list[Any] = []
     if q.strip():
         with instance.database.read() as connection:
-            rows = list(connection.execute(boards.found_by(q).limit(PAGE_ROWS)).mappings())
+            rows = list(searching.found(connection, q, PAGE_ROWS))
     return html("service_search.html", "search", actor, q=q, rows=rows)
 
 

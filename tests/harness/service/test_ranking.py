@@ -13,7 +13,7 @@ from sqlalchemy import update
 
 from harness.base import stats
 from harness.base.stats import Estimate
-from harness.service import ranking, reindexing, schema
+from harness.service import ranking, reindexing, results, schema, searching
 from tests.harness.service.world import World
 
 ERRORS = st.lists(st.tuples(st.floats(0, 0.1), st.integers(1, 30).map(float)), max_size=2).map(tuple)
@@ -99,6 +99,84 @@ def test_search_finds_by_the_beginnings_of_words(unreviewed: World) -> None:
     assert names("%") == names("_cme") == set()
 
 
+@pytest.mark.parametrize("few", [0, 1, 1000])
+def test_search_finds_frequent_and_rare_words_alike(
+    unreviewed: World, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Looked up or met among the newest, page after page; those that were announced last first, each once."""
+    monkeypatch.setattr(searching, "_FEW", few)
+    world = unreviewed
+    submitted = fill(world, 5)
+    hidden = world.submit(world.alice, num_runs=2)
+    world.work()
+
+    def found(words: str, limit: int) -> list[str]:
+        answer = world.client.get("/api/v1/search", params={"q": words, "limit": limit})
+        return [row["submission"] for row in answer.json()["rows"]]
+
+    newest = submitted[::-1]
+    assert hidden not in found("acme", 50)
+    for limit in (1, 2, 50):
+        assert found("BOX toy", limit) == newest[:limit]
+        assert found("bits", limit) == newest[::2][:limit]
+        assert found("acme bits", limit) == []
+        assert found(" ", limit) == newest[:limit]
+
+
+def test_a_table_is_read_by_its_index(small: World) -> None:
+    """A page costs what its rows cost, however many results there are."""
+    with small.instance.database.read() as connection:
+        row = schema.board_row
+        query = results.ranked().where(row.c.benchmark == "x", row.c.division == "x", row.c.ruleset_digest == "x")
+        query = query.order_by(row.c.seconds, row.c.verdict).limit(50)
+        text = query.compile(connection, compile_kwargs={"literal_binds": True})
+        plan = [step.detail for step in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
+
+    assert any("ix_board_row_ranked" in step for step in plan)
+    assert not [step for step in plan if "SCAN" in step or "TEMP B-TREE" in step]
+
+
+def test_others_write_while_a_table_is_ranked(unreviewed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they change is ranked by another job."""
+    world = unreviewed
+    fill(world, 2)
+    late: list[str] = []
+    ranked = ranking.positions
+
+    def meanwhile(scores: ranking.Scores) -> list[dict[str, object]]:
+        if not late:
+            late.append(world.submit(world.alice, eval_s=0.4))
+            world.work()
+        return ranked(scores)
+
+    monkeypatch.setattr(ranking, "positions", meanwhile)
+    world.submit(world.bob, eval_s=0.45)
+    world.work()
+    for _ in range(3):
+        world.time.advance(1)
+        world.work()
+
+    rows = world.client.get("/api/v1/boards/toy_mini").json()["rows"]
+    assert late
+    assert len(rows) == 4
+    assert [row["ranks"][0] <= place + 1 <= row["ranks"][1] for place, row in enumerate(rows)] == [True] * 4
+    assert list(reindexing.differences(world.instance, is_mended=False)) == []
+
+
+def test_all_rulesets_of_verdicts_are_named(unreviewed: World) -> None:
+    """Also those that this service no longer has."""
+    world = unreviewed
+    fill(world, 3)
+    with world.instance.database.write() as connection:
+        for number, row in enumerate(connection.execute(schema.verdict.select()).all()[:2]):
+            changed = {"ruleset": f"v0.{number}", "ruleset_digest": f"{number}" * 64}
+            connection.execute(update(schema.verdict).where(schema.verdict.c.id == row.id).values(**changed))
+
+    found = world.client.get("/api/v1/rulesets").json()["rulesets"]
+
+    assert [(item["name"], item["is_current"]) for item in found] == [("v0.0", False), ("v0.1", False), ("v1", True)]
+
+
 def test_what_is_derived_is_made_again_as_it_was(unreviewed: World) -> None:
     """And what was altered in the database is found, and mended."""
     world = unreviewed
@@ -107,11 +185,13 @@ def test_what_is_derived_is_made_again_as_it_was(unreviewed: World) -> None:
     with world.instance.database.write() as connection:
         connection.execute(update(schema.board_row).values(seconds=schema.board_row.c.seconds * 0.9))
         connection.execute(update(schema.position).values(first=1))
+        connection.execute(schema.word.delete().where(schema.word.c.word == "toy_mini"))
 
     found = list(reindexing.differences(world.instance, is_mended=True))
 
     assert sum("seconds is not what the logs make of it" in item for item in found) == 3
     assert any(item.startswith("ranks of verdict") for item in found)
+    assert sum(item.startswith("words of submission") for item in found) == 3
     assert list(reindexing.differences(world.instance, is_mended=False)) == []
 
 

@@ -12,6 +12,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make the tables, and the head of an empty log."""
+    """Make the tables, the head of an empty log, and the first edition."""
     schema.metadata.create_all(op.get_bind())
     op.execute(insert(schema.log_head).values(id=0, size=0, leaf="0" * 64))
+    op.execute(insert(schema.edition).values(id=0, number=0))
