@@ -137,7 +137,8 @@ class Service:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         command, environment = self.command(*words), self.environment()
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        with (self.folder / "stderr").open("ab") as stderr:
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.processes.append(process)
         return process
 
@@ -146,7 +147,7 @@ class Service:
         assert process.stdout is not None
         found = re.search(r"http://[^/ ]+/", process.stdout.readline())
         if found is None:
-            raise RuntimeError("the service did not start")
+            raise RuntimeError(f"the service did not start: {(self.folder / 'stderr').read_text()[-2000:]}")
         self.address = found[0]
         return process
 
@@ -526,7 +527,9 @@ def loaded(address: tuple[str, int], load: Load, warm_s: float = 1.0) -> Times:
             due_s = now_s if load.rate is None else begun_s + num_asked / load.rate
             if due_s > now_s:
                 break
-            chosen = source.choice(load.requests) if load.rate is None else load.requests[num_asked]
+            chosen = (
+                source.choice(load.requests) if load.rate is None else load.requests[num_asked % len(load.requests)]
+            )
             num_asked += 1
             idle.pop().ask(chosen, selector, due_s)
         wait_s = 0.5

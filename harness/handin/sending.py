@@ -146,7 +146,9 @@ def upload(client: HttpClient, path: Path, sha256: str, num_bytes: int, say: Cal
                     raise
                 client.sleep(min(8.0, 0.5 * 2**failures))
                 with contextlib.suppress(UnreachableError):
-                    offset = _arrived(client, target, num_bytes)
+                    arrived = _arrived(client, target, num_bytes)
+                    failures = 0 if arrived > offset else failures
+                    offset = arrived
 
 
 def _arrived(client: HttpClient, target: str, num_bytes: int) -> int:

@@ -90,6 +90,9 @@ def find(instance: Instance, actor: Actor, upload: str) -> Upload:
 class Piece:
     """A piece of an upload while it arrives. It is appended to the file, and taken off again if its digest is wrong.
 
+    What arrives of one whose connection breaks off is kept: a piece of 16 MiB would never come over a link that is cut
+    every 10. Whether all pieces together are right, the digest of the file says.
+
     checksum: of the piece, SHA-256, if the client says it.
     """
 
@@ -153,9 +156,9 @@ def appending(instance: Instance, upload: Upload, offset: int, checksum: bytes |
         piece = Piece(Upload(upload.id, upload.sha256, upload.num_bytes, upload.expires_ms, size), stream, checksum)
         try:
             yield piece
-        finally:
             if not piece.is_as_said:
                 stream.truncate(size)
+        finally:
             os.fsync(stream.fileno())
 
 

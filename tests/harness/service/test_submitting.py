@@ -7,9 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from harness.base import ssh_signature
-from harness.service import submissions
+from harness.service import people, submissions, uploads
 from harness.service.states import State
 from harness.transparency.receipt import NAMESPACE, parse_receipt
 from tests.harness.service.world import Member, World, bundle, listing, send, write_submission
@@ -218,6 +219,27 @@ def test_an_upload_goes_on_where_it_was_cut_off(small: World) -> None:
     assert patch(small.alice, place, 10_000, data[10_000:]) == 204
     assert small.alice.client.head(place).status_code == 404
     assert small.instance.blobs.path(digest).read_bytes() == data
+
+
+def test_what_came_of_a_piece_that_broke_off_is_kept(small: World) -> None:
+    """Though it has not the digest of the whole piece: over a bad link no piece may ever come whole."""
+    data = bytes(range(256)) * 100
+    place = create_upload(small.alice, hashlib.sha256(data).hexdigest(), len(data))
+    with small.instance.database.read() as connection:
+        alice = people.by_token(connection, small.alice.token, small.instance.now_ms())
+    assert alice is not None
+    found = uploads.find(small.instance, alice, place.rpartition("/")[2])
+
+    def broken() -> None:
+        with uploads.appending(small.instance, found, 0, b"\0" * 32) as piece:
+            piece.write(data[:10_000])
+            raise ClientDisconnect
+
+    with pytest.raises(ClientDisconnect):
+        broken()
+
+    assert small.alice.client.head(place).headers["upload-offset"] == "10000"
+    assert patch(small.alice, place, 10_000, data[10_000:], hashlib.sha256(data[10_000:]).digest()) == 204
 
 
 def test_an_upload_with_another_digest_is_not_kept(small: World) -> None:
