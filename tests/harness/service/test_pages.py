@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.harness.service.world import Member, World
+from tests.harness.service.world import Member, World, send, write_submission
 
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
 
@@ -314,3 +314,23 @@ def test_forms_of_an_answer_lead_where_those_of_the_page_do(small: World) -> Non
         assert targets
         own = ("http://testserver/account/", f"http://testserver/submissions/{submission}/")
         assert all(target.startswith(own) and "/account/account" not in target for target in targets)
+
+
+def test_submissions_are_shown_page_by_page(small: World) -> None:
+    """What changed last comes first, and what was chosen is chosen on the next page, too."""
+    tree = write_submission(small.alice)
+    [log, *_] = sorted(tree.rglob("result_*.txt"))
+    ids = []
+    for number in range(51):
+        log.write_text(f"{number}\n")
+        ids.append(send(small.alice, tree, finalise=False))
+    client = browser(small, small.alice)
+
+    first = client.get("/submissions?mine=true&state=draft").text
+    [older] = re.findall(r'href="\?([^"]+)" rel="next"', first)
+    second = client.get(f"/submissions?{older.replace('&amp;', '&')}").text
+
+    shown = [re.findall(r'submissions/([0-9a-f]{32})"', page) for page in (first, second)]
+    assert [item for page in shown for item in page] == ids[::-1]
+    assert len(shown[1]) == 1
+    assert older.startswith("mine=true&amp;state=draft&amp;after=")
