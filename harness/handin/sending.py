@@ -6,7 +6,7 @@ import base64
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -111,16 +111,16 @@ def _send_bundle(client: HttpClient, submission: str, part: Sequence[_File]) -> 
 
 
 def upload(client: HttpClient, path: Path, sha256: str, num_bytes: int, say: Callable[[str], None]) -> None:
-    """Upload a large file in pieces; after a lost connection, go on with what has not arrived.
+    """Upload a large file in pieces; go on with what has not arrived, after a lost connection or an earlier call.
 
     Raises:
         InputError: nobody answers any more, or the service refuses. OutputError: the file became shorter.
     """
     metadata = f"sha256 {base64.b64encode(sha256.encode()).decode()}"
     headers = {"tus-resumable": "1.0.0", "upload-length": str(num_bytes), "upload-metadata": metadata}
-    place = client.request("POST", "api/v1/uploads", b"", headers).headers.get("location", "")
-    target = f"api/v1/uploads/{place.rpartition('/')[2]}"
-    offset, failures = 0, 0
+    begun = client.request("POST", "api/v1/uploads", b"", headers).headers
+    target = f"api/v1/uploads/{begun.get('location', '').rpartition('/')[2]}"
+    offset, failures = _offset(client, begun, num_bytes), 0
     with path.open("rb") as stream:
         while offset < num_bytes:
             stream.seek(offset)
@@ -154,11 +154,16 @@ def upload(client: HttpClient, path: Path, sha256: str, num_bytes: int, say: Cal
 def _arrived(client: HttpClient, target: str, num_bytes: int) -> int:
     """Return how much of an upload has arrived; all of it, if the service has ended it."""
     try:
-        said = client.request("HEAD", target).headers.get("upload-offset", "")
+        headers = client.request("HEAD", target).headers
     except RefusedError as error:
         if error.status == 404:
             return num_bytes  # kept: whether it has the right digest, `finalise` says
         raise
+    return _offset(client, headers, num_bytes)
+
+
+def _offset(client: HttpClient, headers: Mapping[str, str], num_bytes: int) -> int:
+    said = headers.get("upload-offset", "")
     found = int(said) if said.isascii() and said.isdigit() else None
     if not is_whole(found) or found > num_bytes:
         raise InputError(f"{client.root}: the service says that {printable(said)!r} bytes have arrived")

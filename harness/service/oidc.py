@@ -13,12 +13,12 @@ import hashlib
 import importlib.util
 import os
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, insert, select
 
 from harness.base.http import HttpClient
 from harness.base.ids import secret_digest
@@ -37,7 +37,7 @@ TIMEOUT_S = 10.0
 _LEEWAY_S = 60  # that two clocks may differ
 # Not HS256, by which whoever knows the client's secret could sign; not none.
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-_sign_in = schema.sign_in
+_sign_in, _tokens = schema.sign_in, schema.token
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,20 @@ def finish(instance: Instance, kept: str, state: str, code: str) -> Actor:
             f"{settings.name} knows you as {printable(subject)!r}, which is nobody's name for signing in here; an "
             f"organiser adds you: tta board person NAME --organisation TEAM --subject {printable(subject)!r}"
         )
-    return actor
+    return replace(actor, token=_kept_token(instance, actor, f"signing in with {settings.name}"))
+
+
+def _kept_token(instance: Instance, actor: Actor, label: str) -> str:
+    """Return the id of the token that this person's sessions by the provider belong to, made with the first of them.
+
+    Nobody knows the token itself. On the page *Account* it can be revoked, which ends the sessions.
+    """
+    assert actor.person is not None
+    label = printable(label, 200)
+    is_it = (_tokens.c.person == actor.person) & (_tokens.c.label == label) & _tokens.c.revoked_ms.is_(None)
+    with instance.database.write() as connection:
+        found = connection.execute(select(_tokens.c.id).where(is_it, _tokens.c.expires_ms.is_(None)).limit(1)).scalar()
+        return found or people.add_token(connection, actor.person, label, actor.scopes, instance.now_ms())[0]
 
 
 def end_expired(instance: Instance) -> None:

@@ -38,34 +38,39 @@ class Upload:
 
 
 def create(instance: Instance, actor: Actor, sha256: str, num_bytes: int) -> Upload:
-    """Begin an upload of a file with this digest.
+    """Begin an upload of a file with this digest, or go on with the one that the team has begun.
 
     Raises:
         UsageError: it is too large. ForbiddenError: the team has too many uploads, or no quota for it.
+        InputError: all of it had arrived, with another digest; nothing is kept.
     """
     limits, now_ms = instance.settings.limits, instance.now_ms()
     if not 0 <= num_bytes <= limits.max_file_bytes:
         raise UsageError(f"{num_bytes:,} bytes; a file has at most {limits.max_file_bytes:,}")
+    own = _upload.c.organisation == actor.organisation
+    same = own & (_upload.c.sha256 == sha256) & (_upload.c.num_bytes == num_bytes) & (_upload.c.expires_ms > now_ms)
     with instance.database.write() as connection:
         quota = lock_quota(connection, instance, actor)
-        own = _upload.c.organisation == actor.organisation
-        query = select(func.count(), func.coalesce(func.sum(_upload.c.num_bytes), 0)).where(own)
-        count, total = connection.execute(query).one()
-        if count >= limits.max_uploads:
-            raise ForbiddenError(f"{actor.organisation_name} has {count:,} uploads in progress; finish or remove one")
-        held = total + blobs.held_bytes(connection, actor.organisation)
-        require_quota(actor, held, num_bytes, quota)
-        found = instance.new_id()
-        _path(instance, found).touch(mode=0o600)
-        expires_ms = now_ms + int(limits.upload_days * 24 * HOUR_MS)
-        connection.execute(
-            insert(_upload).values(
-                id=found, person=actor.person, organisation=actor.organisation, sha256=sha256, num_bytes=num_bytes,
-                created_ms=now_ms, expires_ms=expires_ms,
-            )
-        )  # fmt: skip
-    upload = Upload(found, sha256, num_bytes, expires_ms, 0)
-    complete_if_whole(instance, actor, upload)  # an empty file is
+        found = connection.execute(select(_upload.c.id).where(same).limit(1)).scalar()
+        if found is None:
+            query = select(func.count(), func.coalesce(func.sum(_upload.c.num_bytes), 0)).where(own)
+            count, total = connection.execute(query).one()
+            if count >= limits.max_uploads:
+                raise ForbiddenError(
+                    f"{actor.organisation_name} has {count:,} uploads in progress; finish or remove one"
+                )
+            held = total + blobs.held_bytes(connection, actor.organisation)
+            require_quota(actor, held, num_bytes, quota)
+            found = instance.new_id()
+            _path(instance, found).touch(mode=0o600)
+            connection.execute(
+                insert(_upload).values(
+                    id=found, person=actor.person, organisation=actor.organisation, sha256=sha256, num_bytes=num_bytes,
+                    created_ms=now_ms, expires_ms=now_ms + int(limits.upload_days * 24 * HOUR_MS),
+                )
+            )  # fmt: skip
+    upload = find(instance, actor, found)
+    complete_if_whole(instance, actor, upload)  # an empty file is; and one whose request was killed before its end
     return upload
 
 

@@ -76,7 +76,10 @@ def create(
     upload_metadata: Annotated[str, Header(max_length=1000)],
     tus_resumable: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """Begin an upload. Its metadata must have `sha256`: the digest of the file, in hexadecimal."""
+    """Begin an upload, or go on with that of the same file: `Upload-Offset` says how much of it has arrived.
+
+    Its metadata must have `sha256`: the digest of the file, in hexadecimal.
+    """
     _require_version(tus_resumable)
     digest = _metadata(upload_metadata).get("sha256", "")
     if not SHA256_PATTERN.fullmatch(digest):

@@ -55,7 +55,7 @@ def finish(
     else:
         try:
             actor = oidc.finish(instance, request.cookies.get(COOKIE, ""), state, code)
-            answer = signed_in(request, actor, "/account")
+            answer = signed_in(request, actor, "/submissions")
         except (ForbiddenError, InputError) as refusal:
             status = 403 if isinstance(refusal, ForbiddenError) else 502
             answer = account_page(request, NOBODY, str(refusal), status=status)

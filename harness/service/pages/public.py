@@ -68,7 +68,7 @@ def index(request: Request) -> Response:
     """The first results of each table under the rules of the newest round."""
     instance, actor = instance_of(request), actor_of(request)
     if not actor.is_known:
-        return kept(instance, actor, "service_index.html", "", (), lambda: _index(instance))
+        return kept(instance, actor, "service_index.html", "", (), lambda: {"waiting": (), **_index(instance)})
     with instance.database.read() as connection:
         waiting = desk.waiting(connection, actor, instance.now_ms())
     return html("service_index.html", "", actor, waiting=waiting, **_index(instance))

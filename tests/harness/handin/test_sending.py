@@ -24,7 +24,8 @@ class Link:
 
     def __call__(self, request: BaseHTTPRequestHandler) -> None:
         if request.command == "POST":
-            return reply(request, 201, b"", location="http://elsewhere/api/v1/uploads/u1")
+            offset = str(len(self.data))
+            return reply(request, 201, b"", location="http://elsewhere/api/v1/uploads/u1", upload_offset=offset)
         if request.command == "HEAD":
             if len(self.data) == self.size:
                 return reply(request, 404, b"")
@@ -59,6 +60,27 @@ def test_an_upload_survives_a_link_that_breaks(tmp_path: Path, monkeypatch: pyte
     assert link.num_received == len(data)
 
 
+def test_a_second_call_goes_on_with_the_upload_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose process ended in the middle, or lost the other side for longer than it tries."""
+    monkeypatch.setattr(sending, "PIECE_BYTES", 10_000)
+    data = bytes(range(256)) * 400
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    link, digest = Link(len(data), 99), hashlib.sha256(data).hexdigest()
+
+    def until_the_third(line: str) -> None:
+        if link.num_pieces == 3:
+            raise KeyboardInterrupt
+
+    with answering(link) as client:
+        with pytest.raises(KeyboardInterrupt):
+            sending.upload(client, path, digest, len(data), until_the_third)
+        sending.upload(client, path, digest, len(data), lambda line: None)
+
+    assert link.data == data
+    assert link.num_received == len(data)
+
+
 def test_a_file_that_becomes_shorter_and_a_server_that_lies_are_said(tmp_path: Path) -> None:
     """In one sentence each."""
     path = tmp_path / "file"
@@ -69,7 +91,8 @@ def test_a_file_that_becomes_shorter_and_a_server_that_lies_are_said(tmp_path: P
     def lying(request: BaseHTTPRequestHandler) -> None:
         if request.command == "PATCH":
             return reply(request, 409, b"")
-        return reply(request, 200, b"", location="/u", upload_offset="999")
+        offset = "0" if request.command == "POST" else "999"
+        return reply(request, 200, b"", location="/u", upload_offset=offset)
 
     with answering(lying) as client, pytest.raises(InputError, match="'999' bytes have arrived"):
         sending.upload(client, path, "a" * 64, 10, lambda line: None)

@@ -35,6 +35,7 @@ from harness.service.database import Database
 from harness.service.people import Actor
 from harness.service.uploads import Upload
 from tests import service_kills
+from tests.harness.service.test_submitting import create_upload
 from tests.harness.service.world import DAY_MS, World
 
 
@@ -159,6 +160,25 @@ def test_an_upload_whose_end_was_killed_is_ended_when_asked_for(small: World) ->
         assert connection.execute(schema.blob_holder.select()).one().sha256 == found.sha256
     assert small.instance.blobs.path(found.sha256).read_bytes() == data
     assert [*small.instance.uploads.iterdir(), *small.instance.blobs.incoming.iterdir()] == []
+
+
+def test_a_team_goes_on_with_its_upload_of_a_file(small: World) -> None:
+    """Begun again, it is where it was; whole, it is kept at once; another team's is another."""
+    data = b"x" * 5000
+    found, _ = begun(small, data)
+    with uploads.appending(small.instance, found, 0, None) as piece:
+        piece.write(data[:2000])
+    other = create_upload(small.bob, found.sha256, len(data)).rpartition("/")[2]
+    again, _ = begun(small, data)
+    with uploads.appending(small.instance, found, 2000, None) as piece:
+        piece.write(data[2000:])
+    whole, _ = begun(small, data)
+
+    assert (again.id, again.offset) == (found.id, 2000)
+    assert other != found.id
+    assert (whole.id, whole.offset) == (found.id, 5000)
+    assert small.instance.blobs.path(found.sha256).read_bytes() == data
+    assert [path.name for path in small.instance.uploads.iterdir()] == [other]
 
 
 def test_an_upload_is_ended_once(small: World) -> None:

@@ -152,6 +152,7 @@ def test_what_a_refused_form_answers_is_a_whole_page(
     client = browser(world, None if "sign-in" in path else world.bob)
     bob = browser(world, world.bob)
     world.submit(world.bob)
+    world.work()
 
     answer = client.post(path.format(submission, submission), data=fields, headers=HERE)
 
