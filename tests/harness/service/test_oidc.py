@@ -73,7 +73,7 @@ def test_a_person_signs_in(unreviewed: World, provider: Provider) -> None:
 
     client, answer = sign_in(world, provider)
 
-    assert (answer.status_code, answer.headers["location"]) == (303, "/account")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/submissions")
     cookie = answer.headers["set-cookie"]
     assert "tta_session=" in cookie
     assert "HttpOnly" in cookie
@@ -83,6 +83,21 @@ def test_a_person_signs_in(unreviewed: World, provider: Provider) -> None:
     assert sorted(sent) == ["client_id", "code", "code_verifier", "grant_type", "redirect_uri"]
     assert base64.b64decode(authorization.removeprefix("Basic ")) == b"tta%20board:a%20secret%3A%25"
     assert sent["redirect_uri"] == "http://testserver/account/oidc/callback"
+
+
+def test_sessions_of_the_provider_belong_to_one_token(unreviewed: World, provider: Provider) -> None:
+    """Which is made once, is for what the person may do, and ends them all when it is revoked."""
+    world = unreviewed
+    clients = [sign_in(world, provider)[0] for _ in range(2)]
+    with world.instance.database.read() as connection:
+        label = schema.token.c.label == "signing in with Lab ID"
+        [row] = connection.execute(schema.token.select().where(label)).all()
+
+    assert row.expires_ms is None
+    assert all(">alice<" in client.get("/account").text for client in clients)
+    clients[0].post("/account/revoke", data={"token": row.id}, headers={"sec-fetch-site": "same-origin"})
+    assert all("Sign in with Lab ID" in client.get("/account").text for client in clients)
+    assert ">alice<" in sign_in(world, provider)[0].get("/account").text
 
 
 def test_what_the_browser_is_sent_with(unreviewed: World, provider: Provider) -> None:
