@@ -81,6 +81,9 @@ def add_arguments(parser: Parser) -> None:
         "machine without a network",
     )
     parser.add_argument(
+        "--round", metavar="NAME", help="the round of the service that --witness names (default: the only open one)"
+    )
+    parser.add_argument(
         "--print-campaign",
         action="store_true",
         help="print what `tta witness fetch` needs to fetch tickets for these runs, and make none",
@@ -125,6 +128,7 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         checkpoint_min=arguments.checkpoint_every,
         keeps_weights=arguments.keep_weights,
         witness=arguments.witness,
+        round=arguments.round,
     )
     if arguments.print_campaign:
         print(json.dumps(campaign_of(request), indent=1))

@@ -66,6 +66,7 @@ def _fetch_arguments(parser: Parser) -> None:
         "--out", type=as_path, required=True, metavar="FILE",
         help="the file for the tickets, for `tta run … --witness FILE`; one that is there is continued",
     )  # fmt: skip
+    parser.add_argument("--round", metavar="NAME", help="the service's round (default: the only one that is open)")
     parser.add_argument(
         "--count", type=as_positive, metavar="N", help="tickets in it (default: as many as the rules ask for runs)"
     )
@@ -153,7 +154,9 @@ def finish(arguments: argparse.Namespace) -> ExitStatus:
 
 def fetch(arguments: argparse.Namespace) -> ExitStatus:
     """Fetch tickets, each of which counts from now on, for runs where the service cannot be reached."""
-    found = sealed.fetch(account.client_for(arguments.address), arguments.campaign, arguments.out, arguments.count)
+    found = sealed.fetch(
+        account.client_for(arguments.address), arguments.campaign, arguments.out, arguments.count, arguments.round
+    )
     what = f"{len(found.receipts)} tickets for {found.identity.benchmark}"
     print(f"{printable(arguments.out)}: {what}; each counts from now on")
     return ExitStatus.OK

@@ -207,7 +207,7 @@ def _witnessed(request: Request, template: Plan, rules: BenchmarkRules, folder: 
         raise UsageError(f"--witness: the rules of {rules.name} ask for {required} runs, not {num_runs}")
     identity = _identity(template, rules)
     if is_address(request.witness):
-        return Campaign(client_for(request.witness), identity, folder)
+        return Campaign(client_for(request.witness), identity, folder, request.round)
     return SealedCampaign(Path(request.witness), identity, folder)
 
 

@@ -64,7 +64,8 @@ class Request:
 
     reproduces: the digest of the logs of the result that is made again. screened_samples: end each run after so many
     samples, for a comparison of curves: no result. variation: the seeds, in place of `seed`, of runs of `tta variance`.
-    keeps_weights: those of the last evaluation. witness: the address of the service that witnesses the runs.
+    keeps_weights: those of the last evaluation. witness: the address of the service that witnesses the runs, or a
+    file with its tickets. round: of that service; None: the only one that is open.
     """
 
     workload: str
@@ -98,6 +99,7 @@ class Request:
     variation: Variation | None = None
     keeps_weights: bool = False
     witness: str | None = None
+    round: str | None = None
 
 
 def shared_plan(request: Request, ruleset: RuleSet, rules: BenchmarkRules) -> Plan:

@@ -59,13 +59,13 @@ class Witness(Protocol):
 
 
 class Campaign:
-    """An open campaign. folder: of the result."""
+    """An open campaign. folder: of the result. round: its name; None: the only one that is open."""
 
-    def __init__(self, client: HttpClient, identity: Identity, folder: Path) -> None:
+    def __init__(self, client: HttpClient, identity: Identity, folder: Path, round: str | None = None) -> None:
         """Raises:
         InputError: nobody answers, or the service refuses.
         """
-        self.id = opened(client, identity)
+        self.id = opened(client, identity, round)
         self._client = client
         self._folder = folder
 
@@ -90,13 +90,13 @@ class Campaign:
                      {TOKEN_VARIABLE: self._client.token})  # fmt: skip
 
 
-def opened(client: HttpClient, identity: Identity) -> str:
+def opened(client: HttpClient, identity: Identity, round: str | None) -> str:
     """Open a campaign, or find the one that is open for this; return its id.
 
     Raises:
         InputError: nobody answers, or the service refuses.
     """
-    return _text(client, client.post("api/v1/campaigns", identity.record()), "id")
+    return _text(client, client.post("api/v1/campaigns", {**identity.record(), "round": round}), "id")
 
 
 def issued(

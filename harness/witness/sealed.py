@@ -54,11 +54,12 @@ def wanted(identity: Identity, host_sha256: str | None = None) -> dict[str, Any]
     return {"campaign": identity.record(), "host_sha256": host_sha256 or host_digest()}
 
 
-def fetch(client: HttpClient, request: Path, path: Path, count: int | None) -> Sealed:
+def fetch(client: HttpClient, request: Path, path: Path, count: int | None, round: str | None = None) -> Sealed:
     """Fetch sealed tickets for the campaign in the file `request` into the file `path`; what is there is continued.
 
-    count: of all tickets in the file afterwards; None: as many as the campaign has runs. The submitter's nonces are in
-    the file before anything is asked for, so that a ticket whose answer was lost is fetched again, and not another.
+    count: of all tickets in the file afterwards; None: as many as the campaign has runs. round: of the service; None:
+    the only one that is open. The submitter's nonces are in the file before anything is asked for, so that a ticket
+    whose answer was lost is fetched again, and not another.
 
     Raises:
         InputError: a file cannot be used, nobody answers, or the service refuses. UsageError: `path` has the tickets of
@@ -75,7 +76,7 @@ def fetch(client: HttpClient, request: Path, path: Path, count: int | None) -> S
     nonces = *before.nonces, *(secrets.token_hex(32) for _ in range(total - len(before.nonces)))
     found = Sealed(asked.identity, asked.host_sha256, nonces, before.receipts)
     _replace(path, found)
-    campaign = opened(client, found.identity)
+    campaign = opened(client, found.identity, round)
     for nonce in nonces[len(found.receipts) :]:
         receipt = issued(client, campaign, nonce, found.host_sha256, is_sealed=True)
         found = Sealed(found.identity, found.host_sha256, nonces, (*found.receipts, receipt))

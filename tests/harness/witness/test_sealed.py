@@ -12,7 +12,7 @@ import pytest
 from harness.errors import InputError, OutputError, UsageError
 from harness.submission.layout import receipts_name
 from harness.submission.result import read_result
-from harness.witness.campaign import complete
+from harness.witness.campaign import Campaign, complete
 from harness.witness.sealed import SealedCampaign, fetch, wanted
 from tests import fabricate
 from tests.harness.service.world import send
@@ -153,6 +153,18 @@ def test_a_damaged_file_of_tickets_is_refused(
     with pytest.raises(InputError, match=said) as caught:
         SealedCampaign(path, setting.identity, setting.place)
     assert str(path) in str(caught.value)
+
+
+def test_a_round_can_be_named(setting: Setting, request_file: Path, tmp_path: Path) -> None:
+    """Where several are open, it must be; tickets of another round are of another campaign."""
+    setting.world.add_round("second")
+    with pytest.raises(InputError, match="round"):
+        fetch(setting.client, request_file, tmp_path / "tickets.json", 1)
+    found = fetch(setting.client, request_file, tmp_path / "tickets.json", 1, "second")
+    campaign = Campaign(setting.client, setting.identity, setting.place, "second")
+
+    assert campaign.id == found.receipts[0].opening.event["body"]["campaign"]
+    assert campaign.id != setting.campaign.id
 
 
 def test_places_that_cannot_be_used_are_named(setting: Setting, request_file: Path, tmp_path: Path) -> None:
