@@ -40,6 +40,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -473,82 +474,93 @@ class Times:
 
 
 class _Client:
-    """One connection. since_s: when its request was due; None: it waits for nothing."""
+    """One connection. due_s: when its request was to be sent; status: of the last answer; 0: there was none."""
 
-    def __init__(self, address: tuple[str, int], source: str) -> None:
-        self.address, self.source = address, source
-        self.socket: socket.socket | None = None
-        self.since_s: float | None = None
-        self.received, self.wanted, self.status = bytearray(), -1, 0
+    def __init__(self, address: tuple[str, int], source: str, selector: selectors.BaseSelector) -> None:
+        self._address, self._source, self._selector = address, source, selector
+        self._socket: socket.socket | None = None
+        self._unsent, self._received, self._wanted = b"", bytearray(), -1
+        self.due_s, self.status = 0.0, 0
 
-    def ask(self, request: bytes, selector: selectors.BaseSelector, since_s: float) -> None:
-        if self.socket is None:
-            self.socket = socket.create_connection(self.address, 30, (self.source, 0))
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.socket.setblocking(False)
-            selector.register(self.socket, selectors.EVENT_READ, self)
-        self.since_s, self.wanted = since_s, -1
-        self.received.clear()
-        self.socket.sendall(request)
+    def ask(self, request: bytes, due_s: float) -> None:
+        self._unsent, self._wanted, self.due_s, self.status = request, -1, due_s, 0
+        self._received.clear()
+        if self._socket is None:
+            self._socket = socket.socket()
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.bind((self._source, 0))
+            self._socket.connect_ex(self._address)
+            self._selector.register(self._socket, selectors.EVENT_WRITE, self)
+        else:
+            self._selector.modify(self._socket, selectors.EVENT_WRITE, self)
 
-    def read(self, selector: selectors.BaseSelector) -> bool:
-        """Read what has come; True if that was the rest of the answer."""
-        assert self.socket is not None
-        data = self.socket.recv(1 << 18)
+    def go_on(self) -> bool:
+        """Send and read what can be; True if that was the end of the answer, or of the connection."""
+        assert self._socket is not None
+        try:
+            if self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+                if not self._unsent:
+                    self._selector.modify(self._socket, selectors.EVENT_READ, self)
+                return False
+            data = self._socket.recv(1 << 18)
+        except OSError:
+            data = b""
         if not data:
-            raise ConnectionError("the server closed the connection before its answer was complete")
-        self.received += data
-        if self.wanted < 0 and (end := self.received.find(b"\r\n\r\n")) >= 0:
-            found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", self.received[: end + 2])
-            assert found is not None, bytes(self.received[:500])
-            self.status, self.wanted = int(self.received[9:12]), end + 4 + int(found[1])
-        return 0 <= self.wanted <= len(self.received)
+            self.close()
+            return True
+        self._received += data
+        if self._wanted < 0 and (end := self._received.find(b"\r\n\r\n")) >= 0:
+            found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", self._received[: end + 2])
+            assert found is not None, bytes(self._received[:500])
+            self._wanted = end + 4 + int(found[1])
+        if not 0 <= self._wanted <= len(self._received):
+            return False
+        self.status = int(self._received[9:12])
+        return True
 
-    def close(self, selector: selectors.BaseSelector) -> None:
-        if self.socket is not None:
-            selector.unregister(self.socket)
-            self.socket.close()
-            self.socket = None
+    def close(self) -> None:
+        if self._socket is not None:
+            self._selector.unregister(self._socket)
+            self._socket.close()
+            self._socket = None
 
 
 def loaded(address: tuple[str, int], load: Load, warm_s: float = 1.0) -> Times:
     """Ask a server for `load.seconds`, after a second that is not measured; in a process of its own."""
     source, selector = random.Random(0), selectors.DefaultSelector()
-    idle = [_Client(address, load.source) for _ in range(load.clients)]
+    idle = [_Client(address, load.source, selector) for _ in range(load.clients)]
     ms: list[float] = []
-    statuses: dict[int, int] = {}
+    statuses: Counter[int] = Counter()
     begun_s = time.monotonic()
     measured_s, ends_s = begun_s + warm_s, begun_s + warm_s + load.seconds
     num_asked = 0
     while (now_s := time.monotonic()) < ends_s or len(idle) < load.clients:
         if now_s > ends_s + 60:
             raise RuntimeError(f"{load.clients - len(idle)} requests were not answered within a minute")
+        wait_s = 0.5
         while idle and now_s < ends_s:
             due_s = now_s if load.rate is None else begun_s + num_asked / load.rate
             if due_s > now_s:
+                wait_s = due_s - now_s
                 break
-            chosen = (
-                source.choice(load.requests) if load.rate is None else load.requests[num_asked % len(load.requests)]
-            )
+            number = source.randrange(len(load.requests)) if load.rate is None else num_asked % len(load.requests)
             num_asked += 1
-            idle.pop().ask(chosen, selector, due_s)
-        wait_s = 0.5
-        if load.rate is not None and idle and now_s < ends_s:
-            wait_s = max(0.0, begun_s + num_asked / load.rate - time.monotonic())
+            idle.pop().ask(load.requests[number], due_s)
         for key, _ in selector.select(wait_s):
             client = key.data
-            if not client.read(selector):
+            if not client.go_on():
                 continue
-            answered_s = time.monotonic()
-            if client.since_s >= measured_s:
-                ms.append((answered_s - client.since_s) * 1e3)
-                statuses[client.status] = statuses.get(client.status, 0) + 1
+            if client.due_s >= measured_s:
+                ms.append((time.monotonic() - client.due_s) * 1e3)
+                statuses[client.status] += 1
             if load.rate is not None:
-                client.close(selector)
+                client.close()
             idle.append(client)
     for client in idle:
-        client.close(selector)
-    return Times(ms, len(ms) / load.seconds, statuses, num_asked)
+        client.close()
+    return Times(ms, len(ms) / load.seconds, dict(statuses), num_asked)
 
 
 def measured(found: Service, load: Load) -> Times:
@@ -574,10 +586,10 @@ def post(path: str, body: dict[str, Any], token: str) -> bytes:
     return f"{head}content-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data
 
 
-def memory_mib(process: subprocess.Popen[str], name: str = "VmHWM") -> float:
-    """The most memory that a process has had, or has (VmRSS)."""
+def memory_mib(process: subprocess.Popen[str]) -> float:
+    """The most memory that a process has had."""
     said = Path(f"/proc/{process.pid}/status").read_text()
-    found = re.search(rf"{name}:\s+(\d+) kB", said)
+    found = re.search(r"VmHWM:\s+(\d+) kB", said)
     assert found is not None
     return int(found[1]) / 1024
 
@@ -900,13 +912,14 @@ def bench_hostile(bench: Bench) -> None:
     say("| database | hostile clients | memory, MiB | others/s | p50 | p95 | p99 | CPU of the server |")
     say("|---|---|---:|---:|---:|---:|---:|---:|")
     for kind, found in bench.services():
-        process = found.start_web()
         asked = [get(path, is_kept=False) for path in ("/", "/rounds", "/api/v1/boards")]
         requests = asked * math.ceil(size.seconds * 20)
         for name, attack in {"none": None, **ATTACKS}.items():
+            process = found.start_web()
             with _attacked(found, attack):
                 times = measured(found, Load(requests, 100, size.seconds, rate=50.0))
             say(f"| {kind} | {name} | {memory_mib(process):.0f} | {times.cells} |")
+            found.stop()
 
 
 @contextmanager
@@ -962,6 +975,43 @@ def attack_bodies(address: tuple[str, int], token: str) -> None:
     _endlessly(address, head.encode(), lambda: chunk)
 
 
+def attack_by_holding(address: tuple[str, int], token: str) -> None:
+    """200 bodies of 4 MiB, as much as a list of files may have, that stop before their end."""
+    head = "POST /api/v1/submissions HTTP/1.1\r\nhost: b\r\ncontent-type: application/json\r\n"
+    _hold(address, f"{head}content-length: {4 * MIB}\r\n\r\n".encode() + b" " * (4 * MIB - 1), 200)
+
+
+def attack_bundles(address: tuple[str, int], token: str) -> None:
+    """20 bundles of files of 60 MiB that stop before their end."""
+    team, digest, num_bytes = TEAMS[0], "0" * 64, 60 * MIB
+    result = f"{team}/results/box/{BENCHMARK_NAMES[0]}"
+    files = [{"path": f"{result}/{name}", "sha256": digest, "bytes": num_bytes} for name in ("submission.yaml",)]
+    client = http.client.HTTPConnection(*address)
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    client.request("POST", "/api/v1/submissions", json.dumps({"files": files}), headers)
+    found = json.loads(client.getresponse().read())["id"]
+    client.close()
+    body = json.dumps([digest]).encode() + b"\n" + b"x" * num_bytes
+    head = f"POST /api/v1/submissions/{found}/files HTTP/1.1\r\nhost: b\r\nauthorization: Bearer {token}\r\n"
+    head += f"content-type: application/octet-stream\r\ncontent-length: {len(body)}\r\n\r\n"
+    _hold(address, head.encode() + body[:-1], 20)
+
+
+def _hold(address: tuple[str, int], request: bytes, num: int) -> None:
+    """Keep so many connections on which all of a request but its end was sent."""
+
+    def one(_: int) -> None:
+        while True:
+            with contextlib.suppress(OSError), _hostile(address) as connection:
+                connection.settimeout(60)
+                connection.sendall(request)
+                connection.recv(1)  # an answer, or that the connection was closed
+            time.sleep(0.05)
+
+    with ThreadPoolExecutor(num) as pool:
+        list(pool.map(one, range(num)))
+
+
 def attack_uploads(address: tuple[str, int], token: str) -> None:
     """Chunked pieces of uploads without an end, each of an upload that was announced with 1 MiB."""
     data = b"x" * 65536
@@ -1009,6 +1059,8 @@ def attack_slowly(address: tuple[str, int], token: str) -> None:
 
 ATTACKS: dict[str, Callable[..., None]] = {
     "20 bodies without an end": attack_bodies,
+    "200 bodies of 4 MiB that stop before their end": attack_by_holding,
+    "20 bundles of 60 MiB that stop before their end": attack_bundles,
     "20 uploads without an end": attack_uploads,
     "20 times headers without an end": attack_headers,
     "600 slow writers": attack_slowly,

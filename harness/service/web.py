@@ -41,6 +41,8 @@ _TITLES = {
 }  # fmt: skip
 _KNOWN = frozenset(http.HTTPStatus)
 MAX_BODY_BYTES = 4 << 20  # a list of 2,000 files has less than a megabyte
+MAX_HELD_BYTES = 32 << 20  # of bodies that are arriving; a small one is taken all the same
+_SMALL_BODY_BYTES = 1 << 16
 _STREAMED = re.compile(r"/api/v1/(submissions/[^/]+/files|uploads/[^/]+)")
 _HEADERS = (
     (b"content-security-policy", f"{CONTENT_POLICY}; frame-ancestors 'none'".encode()),
@@ -80,18 +82,23 @@ def application(instance: Instance) -> FastAPI:
 class BoundedBodies:
     """Refuses a body that is too large, also one without an end, on every route that does not stream it.
 
+    All of them that are arriving at a time have not much more than `MAX_HELD_BYTES`: clients that stop before the end
+    of what they send could otherwise fill the memory.
+
     A form with files is parsed, and its files spooled, while it arrives: only here can it be stopped.
     """
 
     def __init__(self, app: ASGIApp, form_bytes: int) -> None:
         self._app = app
         self._form_bytes = form_bytes
+        self._num_held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _STREAMED.fullmatch(scope["path"]):
             await self._app(scope, receive, send)
             return
-        limit = self._form_bytes if scope["path"] == handing_in.PATH else MAX_BODY_BYTES
+        is_held = scope["path"] != handing_in.PATH  # whose files go to the disk
+        limit = MAX_BODY_BYTES if is_held else self._form_bytes
         said = dict(scope["headers"]).get(b"content-length", b"0")
         if not said.isdigit() or int(said) > limit:
             await _answer(Request(scope), 413, _too_large(limit))(scope, receive, send)
@@ -101,12 +108,19 @@ class BoundedBodies:
         async def bounded() -> Message:
             nonlocal num_bytes
             message = await receive()
-            num_bytes += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            num_bytes += size
+            self._num_held += size if is_held else 0
             if num_bytes > limit:
                 raise HTTPException(413, _too_large(limit))
+            if is_held and num_bytes > _SMALL_BODY_BYTES and self._num_held > MAX_HELD_BYTES:
+                raise HTTPException(503, "too many large requests at once; try again later", {"retry-after": "5"})
             return message
 
-        await self._app(scope, bounded, send)
+        try:
+            await self._app(scope, bounded, send)
+        finally:
+            self._num_held -= num_bytes if is_held else 0
 
 
 def _too_large(limit: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -13,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select, true
 
 from harness.base import strict_json
 from harness.base.ids import ID_PATTERN
-from harness.errors import UsageError
+from harness.errors import OutputError, UsageError
 from harness.service import blobs, history, schema, submissions, submitting
 from harness.service.api.dependencies import AnyActor, Submitter, TheInstance
 from harness.service.instance import Instance
@@ -24,6 +25,7 @@ from harness.service.submitting import Announcement, ListedFile
 
 router = APIRouter(tags=["submissions"])
 MAX_HEAD = 1 << 20
+MAX_SPOOLED = 1 << 18
 
 
 class FileModel(BaseModel):
@@ -72,13 +74,28 @@ async def add_files(instance: TheInstance, actor: Submitter, submission: str, re
     pieces = request.stream().__aiter__()
     head, rest = await _line(pieces)
     listed = _listed(head, wanted, instance.settings.limits.max_bundle_bytes)
-    data = bytearray(rest)
-    total = sum(item.num_bytes for item in listed)
-    async for piece in pieces:
-        data += piece
-        if len(data) > total:
-            raise UsageError(f"more than the {total:,} bytes of the files that the first line lists")
-    await run_in_threadpool(_keep, instance, actor, listed, bytes(data))
+    left = sum(item.num_bytes for item in listed)
+    # On the disk, unless it is small: many may arrive at once, and some never end.
+    with tempfile.SpooledTemporaryFile(MAX_SPOOLED, dir=instance.blobs.incoming) as data:
+        async for piece in _with(rest, pieces):
+            left -= len(piece)
+            if left < 0:
+                raise UsageError("more than the bytes of the files that the first line lists")
+            await run_in_threadpool(_write, data, piece)
+        await run_in_threadpool(_keep, instance, actor, listed, data)
+
+
+async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+def _write(stream: IO[bytes], data: bytes) -> None:
+    try:
+        stream.write(data)
+    except OSError as error:
+        raise OutputError(f"the files cannot be written: {error.strerror}") from None
 
 
 async def _line(pieces: AsyncIterator[bytes]) -> tuple[bytes, bytes]:
@@ -125,18 +142,19 @@ def _listed(head: bytes, wanted: Sequence[ListedFile], max_bytes: int) -> list[L
     return found
 
 
-def _keep(instance: Instance, actor: Actor, listed: Sequence[ListedFile], data: bytes) -> None:
-    at = 0
+def _keep(instance: Instance, actor: Actor, listed: Sequence[ListedFile], data: IO[bytes]) -> None:
+    data.seek(0)
     for item in listed:
-        instance.blobs.add(item.sha256, item.num_bytes, _pieces(data, at, item.num_bytes))
-        at += item.num_bytes
+        instance.blobs.add(item.sha256, item.num_bytes, _pieces(data, item.num_bytes))
     with instance.database.write() as connection:
         found = [(item.sha256, item.num_bytes) for item in listed]
         blobs.note_held(connection, actor.organisation, found, instance.now_ms())
 
 
-def _pieces(data: bytes, start: int, num_bytes: int) -> Iterator[bytes]:
-    yield data[start : start + num_bytes]
+def _pieces(data: IO[bytes], num_bytes: int) -> Iterator[bytes]:
+    while piece := data.read(min(num_bytes, 1 << 20)):
+        num_bytes -= len(piece)
+        yield piece
 
 
 @router.get("/submissions/{submission}/missing")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
+import os
 from typing import Any
 
 import pytest
 from starlette.requests import ClientDisconnect
 
 from harness.base import ssh_signature
+from harness.errors import OutputError
 from harness.service import people, submissions, uploads
+from harness.service.api import submissions as api
+from harness.service.api.submissions import MAX_SPOOLED
 from harness.service.states import State
 from harness.transparency.receipt import NAMESPACE, parse_receipt
 from tests.harness.service.world import Member, World, bundle, listing, send, write_submission
@@ -112,6 +118,7 @@ def test_bytes_that_are_not_as_announced_are_not_kept(small: World) -> None:
     assert status(data[:-1] + bytes([data[-1] ^ 1])) == 422
     assert status(data[:-1]) == 422
     assert status(data + b"x") == 422
+    assert status(data + b"x" * MAX_SPOOLED) == 422
     assert status(head + b"\n") == 422
     assert status(b"x" * 3_000_000) == 422
     assert status(b"[1]\n") == 422
@@ -132,6 +139,31 @@ def test_two_submissions_of_a_team_may_bring_the_same_file(small: World) -> None
     for submission, data, _ in places:
         assert small.alice.post(f"/submissions/{submission}/files", content=data).status_code == 204
         assert small.alice.post(f"/submissions/{submission}/finalise").status_code == 202
+
+
+def test_files_larger_than_the_memory_for_them_arrive(small: World) -> None:
+    """Through the disk, and nothing of them is left where they arrived."""
+    tree = write_submission(small.alice)
+    [result] = tree.rglob("result_0.txt")
+    (result.parent / "notes.bin").write_bytes(bytes(range(256)) * (MAX_SPOOLED // 100))
+    found = announced(small.alice, listing(tree))
+
+    answer = small.alice.post(f"/submissions/{found['id']}/files", content=bundle(tree, found["missing"]))
+
+    assert answer.status_code == 204, answer.text
+    assert small.alice.get(f"/submissions/{found['id']}/missing").json() == {"missing": []}
+    assert list(small.instance.blobs.incoming.iterdir()) == []
+
+
+def test_a_full_disk_is_said() -> None:
+    """As the reason why files were not taken."""
+
+    class Full(io.BytesIO):
+        def write(self, data: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OutputError, match="No space left"):
+        api._write(Full(), b"x")
 
 
 def test_a_claim_that_contradicts_its_place_is_refused_at_the_end(small: World) -> None:
