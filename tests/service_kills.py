@@ -7,6 +7,7 @@ process, one of two workers, a check, the database's first process, and one of i
 again at once. Then the clients end, the service does what it has left to do, and is looked at: what was acknowledged is
 there, each submission has one verdict, every receipt is in the log, no ticket has another seed than it was drawn with,
 and `tta board verify` finds nothing. Prints a line with counts, and what is wrong; exit status 1 if anything is.
+SIGINT ends the kills early.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import random
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -127,6 +129,8 @@ class Service:
 
     def tend(self) -> None:
         """Start what has not been started, or has ended."""
+        if self._cluster is not None and self._cluster.process is not None and self._cluster.process.poll() is not None:
+            self._cluster.start_again()
         for name, command in self._commands.items():
             running = self._processes.get(name)
             if running is None or running.poll() is not None:
@@ -182,7 +186,6 @@ class Service:
             assert self._cluster is not None
             assert self._cluster.process is not None
             self._cluster.process.wait()
-            self._cluster.start_again()
         self.tend()
         return victim
 
@@ -468,13 +471,14 @@ def attempt(number: int, database: str, clients: str, num: int, seed: int) -> tu
         assert until(service.answers, START_S), service.errors.read_text()
         crowd.start(num)
         killed: Counter[str] = Counter()
-        while crowd.num_kills < number:
-            service.wait(chance.uniform(0.0, LONGEST_PAUSE_S))
-            victim = service.strike(chance)
-            killed[victim] += 1
-            crowd.num_kills += not victim.startswith("no ")
-            if chance.random() < READY_SHARE and not until(service.answers, START_S):
-                crowd.faults.append(f"no answer within {START_S:.0f} s of the end of the {victim}")
+        with contextlib.suppress(KeyboardInterrupt):  # what was done until then is looked at all the same
+            while crowd.num_kills < number:
+                service.wait(chance.uniform(0.0, LONGEST_PAUSE_S))
+                victim = service.strike(chance)
+                killed[victim] += 1
+                crowd.num_kills += not victim.startswith("no ")
+                if chance.random() < READY_SHARE and not until(service.answers, START_S):
+                    crowd.faults.append(f"no answer within {START_S:.0f} s of the end of the {victim}")
         killing_s = time.monotonic() - began_s
         service.instance.close()  # its connections were cut: there will be new ones
         crowd.join()
@@ -517,6 +521,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     if parsed.database == "postgresql" and (why := unavailable()) is not None:
         parser.error(why)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs have it ignored
     line, faults = attempt(parsed.number, parsed.database, parsed.clients, parsed.num, parsed.seed)
     print(line)
     for fault in faults:
