@@ -68,7 +68,7 @@ from harness.service.blobs import unless_there  # noqa: E402
 from harness.service.database import Database  # noqa: E402
 from harness.service.events import News  # noqa: E402
 from harness.service.instance import DATABASE_VARIABLE, Instance, wall_ms  # noqa: E402
-from harness.service.results import words_of  # noqa: E402
+from harness.service.results import page_bytes, page_text, words_of  # noqa: E402
 from tests import fabricate, postgres  # noqa: E402
 from tests.rules_folder import write_ruleset  # noqa: E402
 
@@ -401,7 +401,10 @@ class _Original:
         )
         rows[schema.verdict].append({**self.verdict, "id": verdict, "submission": submission})
         rows[schema.board_row].append(board_row)
-        rows[schema.page].append({**self.page, "verdict": verdict})
+        html = self.page["html"]
+        if source is None:  # it names the submission
+            html = page_bytes(page_text(html).replace(self.row["id"], submission))
+        rows[schema.page].append({"verdict": verdict, "html": html})
         rows[schema.word].extend({"word": word, "submission": submission} for word in board_row["words"].split())
         rows[schema.job].append({**self.job, "id": new_id(at_ms), "subject": submission, "owner": who.organisation})
         for event in self.events:
