@@ -43,7 +43,7 @@ def tta(*arguments: str, env: dict[str, str] | None = None, **options: Any) -> s
         [sys.executable, "-m", "harness.cli", *arguments],
         text=True,
         errors="replace",
-        timeout=60,
+        timeout=300,
         env=environment(**(env or {})),
         **streams,
     )
@@ -330,7 +330,7 @@ def test_full_disk_under_the_output_is_status_2(unbuffered: str) -> None:
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
     shell = f"{sys.executable} -m harness.cli explain LOG001 >&-"
-    closed = subprocess.run(["sh", "-c", shell], env=environment(), capture_output=True, text=True, timeout=60)
+    closed = subprocess.run(["sh", "-c", shell], env=environment(), capture_output=True, text=True, timeout=300)
     assert closed.returncode in (0, 2)
     assert "Traceback" not in done.stderr + closed.stderr
 
@@ -366,7 +366,7 @@ def test_signal_during_a_command_is_130_and_one_sentence(tmp_path: Path, number:
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     begin = time.monotonic()
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
 
     assert process.returncode == 130
     assert time.monotonic() - begin < 20
@@ -396,7 +396,7 @@ def test_working_directory_that_was_deleted_is_named(words: tuple[str, ...], tmp
         cwd=place,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env=environment(PWD=str(place)),
         check=False,
     )
