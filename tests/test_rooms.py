@@ -17,7 +17,9 @@ HOMES = {
     "alembic": {"service.migrating", "service.migrations", "tracking.store"},  # the last for MLflow's exceptions
     "cryptography": {"service.signing"},
     "fastapi": {"service.api", "service.pages", "service.web"},
+    "h11": {"service.delivering"},
     "jinja2": {"board", "checker.report", "reproduction.page", "service.pages"},
+    "joserfc": {"service.oidc"},
     "markupsafe": {"board", "reproduction.page", "service.pages"},
     "mlflow": {"tracking.store", "tracking.system_metrics"},
     "msgspec": {"log"},

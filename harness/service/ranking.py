@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,13 +56,13 @@ def rank_intervals(estimates: Sequence[Estimate]) -> list[tuple[int, int]]:
     num_pairs = max(1, count * (count - 1) // 2)
     order = np.argsort([item.value for item in estimates], kind="stable")
     ordered = [estimates[place] for place in order]
-    num_open = num_pairs - sum(
-        int(_at_most(LEVEL, *found, critical).sum()) for critical in [_critical(LEVEL)] for _, *found in _pairs(ordered)
-    )
+    num_open, critical = num_pairs, _critical(LEVEL)
+    for _, statistic, dof in _pairs(ordered):
+        num_open -= int(_at_most(LEVEL, statistic, dof, critical).sum())
     least, most = LEVEL / num_pairs, min(LEVEL, LEVEL / max(1, num_open))
     rejected = [_critical(least), _critical(most)]
     before, after = np.zeros(count, np.int64), np.zeros(count, np.int64)  # how many differ from each on either side
-    between: list[tuple[Floats, NDArray[np.int64], NDArray[np.int64]]] = []
+    between: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []  # p-values, rows, columns
     for start, statistic, dof in _pairs(ordered):
         sure = _at_most(least, statistic, dof, rejected[0])
         before[start:] += sure.sum(axis=0)

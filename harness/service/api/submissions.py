@@ -76,7 +76,7 @@ async def add_files(instance: TheInstance, actor: Submitter, submission: str, re
     listed = _listed(head, wanted, instance.settings.limits.max_bundle_bytes)
     left = sum(item.num_bytes for item in listed)
     # On the disk, unless it is small: many may arrive at once, and some never end.
-    with tempfile.SpooledTemporaryFile(MAX_SPOOLED, dir=instance.blobs.incoming) as data:
+    with tempfile.SpooledTemporaryFile(MAX_SPOOLED, dir=str(instance.blobs.incoming)) as data:
         async for piece in _with(rest, pieces):
             left -= len(piece)
             if left < 0:

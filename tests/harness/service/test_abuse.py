@@ -21,11 +21,9 @@ from sqlalchemy.exc import OperationalError
 
 from harness import cli
 from harness.base import ssh_signature
-from harness.service import checkpoints, confined, jobs, people, schema, serving, uploads, verifying, worker
+from harness.service import checkpoints, confined, jobs, people, schema, serving, verifying, worker
 from harness.service.api import exports
 from harness.service.instance import Instance
-from harness.service.people import Actor
-from harness.service.submissions import ConflictError, NotThereError
 from harness.transparency.checkpoint import COSIGN_NAMESPACE, SignedCheckpoint, parse_note
 from tests import fabricate
 from tests.harness.service.test_pages import HERE
@@ -271,26 +269,6 @@ def test_what_was_uploaded_counts_in_the_quota(small: World) -> None:
     assert refused.status_code == 403
     assert "120 of acme's 100" in refused.json()["detail"]
     assert small.bob.post("/uploads", headers=headers).status_code == 201
-
-
-def test_an_upload_is_completed_once(small: World) -> None:
-    """By whichever request is first; the others are told, and nothing is an error of the server."""
-    data = b"abc"
-    place = create_upload(small.alice, sha256(data).hexdigest(), len(data))
-    assert patch(small.alice, place, 0, data[:2]) == 204
-    actor = Actor("x", organisation=_organisation(small, "acme"))
-    upload = uploads.find(small.instance, actor, place.rpartition("/")[2])
-    uploads.complete_if_whole(small.instance, actor, upload)  # is not whole: nothing happens
-    with uploads.appending(small.instance, upload, 2, None) as piece:
-        piece.write(data[2:])
-        with pytest.raises(ConflictError, match="another request"):
-            uploads.complete_if_whole(small.instance, actor, upload)
-
-    uploads.complete_if_whole(small.instance, actor, upload)
-
-    with pytest.raises(NotThereError, match="may have ended"):
-        uploads.complete_if_whole(small.instance, actor, upload)
-    assert small.instance.blobs.path(sha256(data).hexdigest()).read_bytes() == data
 
 
 def _organisation(world: World, name: str) -> str:
