@@ -165,7 +165,7 @@ def announce(instance: Instance, actor: Actor, what: Announcement) -> Announced:
                 _require_own(connection, actor, what)
                 chosen = round_named(connection, what.round, now_ms)
                 values = {"round": chosen, "supersedes": what.supersedes}
-                submissions.change(connection, "renew", known, actor, now_ms, {"round": chosen}, **values)
+                submissions.change(connection, "renew", known, actor, now_ms, values, **values)
                 known = submissions.find(connection, known.id, actor)
             if known.state is State.DRAFT:
                 known = _changed_mind(connection, actor, known, what, now_ms)

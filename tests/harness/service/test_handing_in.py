@@ -55,7 +55,7 @@ def test_a_folder_that_tta_run_left_is_submitted(small: World, tmp_path: Path) -
     submission = id_of(hand_in(client, files, round="rolling", category="preview", notes="by hand"))
 
     assert small.state(submission) == "received"
-    assert "this page looks again" in client.get(f"/submissions/{submission}").text
+    assert "this page refreshes" in client.get(f"/submissions/{submission}").text
     listed = [item["path"] for item in small.alice.get(f"/submissions/{submission}/files").json()["files"]]
     assert "acme/systems/box1.json" in listed
     assert "acme/results/box1/toy_mini/submission.yaml" in listed
@@ -210,7 +210,7 @@ def test_a_draft_follows_what_its_team_names_next(small_reviewed: World) -> None
     listed = world.alice.get("/submissions?round=spring").json()["submissions"]
     assert {item["id"] for item in listed} == {old, first}
     [*_, last] = world.alice.get(f"/submissions/{first}").json()["history"]
-    assert last["kind"] == "submission.announced"
+    assert last["kind"] == "submission.renew"
     assert last["body"]["supersedes"] == old
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from harness.checker import engine
 from harness.errors import InputError
-from harness.log import keys
+from harness.log import keys, run_log
 from harness.scoring.score import score
 from harness.submission import receipts
 from harness.submission.layout import CAMPAIGN_NAME
@@ -310,6 +310,19 @@ def test_what_is_drawn_follows_from_the_secret_and_the_logs(tmp_path: Path) -> N
         seen.add((other.log.path.name, other.number))
 
     assert len(seen) == len(result.runs) * len(every)
+
+
+def test_only_evaluations_of_trained_networks_with_predictions_are_drawn(tmp_path: Path) -> None:
+    """Not the one before training, and not one whose predictions the log does not name."""
+    steps = fabricate.events()
+    every = evaluations(run_log.read(fabricate.write_log(tmp_path / "log.txt", steps)))
+    find(steps, keys.EVAL_ACCURACY, 1).metadata["samples_count"] = 0
+    find(steps, keys.EVAL_ACCURACY, 2).metadata.pop("predictions")
+
+    left = evaluations(run_log.read(fabricate.write_log(tmp_path / "log.txt", steps)))
+
+    assert len(left) == len(every) - 2
+    assert all(samples > 0 for samples, _, _ in left)
 
 
 def test_nothing_is_drawn_of_what_is_not_finished(tmp_path: Path) -> None:
