@@ -24,6 +24,7 @@ _BLOCK = 1 << 16  # pairs at a time: what the caches of a core hold
 _LOCK = 0x72616E6B  # "rank": of PostgreSQL's advisory locks with two numbers
 _MAX_DOF = 1000
 _NEAR = 1e-3  # how far `stdtrit` is trusted
+_MAX_SORTED = 1 << 20  # p-values
 _row, _position, _record, _submission = schema.board_row, schema.position, schema.record, schema.submission
 Floats = NDArray[np.float64]
 
@@ -48,18 +49,15 @@ class TableKey(NamedTuple):
 def rank_intervals(estimates: Sequence[Estimate]) -> list[tuple[int, int]]:
     """Return the first and the last rank that each may have, all jointly with a probability of 95 %.
 
-    Holm's procedure over all pairs rejects the p-values up to a threshold that lies between LEVEL / m, m the number of
-    pairs, and LEVEL / (m - k), k the number of p-values up to LEVEL. So a first pass counts those k, and a second one
-    computes only the p-values between the two.
+    Holm's procedure over all pairs: with m pairs of which k are rejected, those up to LEVEL / (m - k) are. That
+    threshold is enclosed from both sides, by passes over the pairs that only count, until few lie between; only their
+    p-values are kept and sorted.
     """
     count = len(estimates)
     num_pairs = max(1, count * (count - 1) // 2)
     order = np.argsort([item.value for item in estimates], kind="stable")
     ordered = [estimates[place] for place in order]
-    num_open, critical = num_pairs, _critical(LEVEL)
-    for _, statistic, dof in _pairs(ordered):
-        num_open -= int(_at_most(LEVEL, statistic, dof, critical).sum())
-    least, most = LEVEL / num_pairs, min(LEVEL, LEVEL / max(1, num_open))
+    least, most = _enclosed(ordered, num_pairs)
     rejected = [_critical(least), _critical(most)]
     before, after = np.zeros(count, np.int64), np.zeros(count, np.int64)  # how many differ from each on either side
     between: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []  # p-values, rows, columns
@@ -68,18 +66,36 @@ def rank_intervals(estimates: Sequence[Estimate]) -> list[tuple[int, int]]:
         before[start:] += sure.sum(axis=0)
         after[start : start + len(sure)] += sure.sum(axis=1)
         i, j = np.nonzero(_at_most(most, statistic, dof, rejected[1]) & ~sure)
-        between.append((2 * stdtr(dof[i, j], -statistic[i, j]), i + start, j + start))
+        p_values: Floats = np.asarray(2 * stdtr(dof[i, j], -statistic[i, j]), np.float64)
+        between.append((p_values, i + start, j + start))
     if between:
-        p_values, i, j = (np.concatenate(parts) for parts in zip(*between, strict=True))
-        rising = np.argsort(p_values, kind="stable")
-        beyond = np.flatnonzero(p_values[rising] * (num_pairs - before.sum() - np.arange(len(rising))) > LEVEL)
+        found, i, j = (np.concatenate(parts) for parts in zip(*between, strict=True))
+        rising = np.argsort(found, kind="stable")
+        beyond = np.flatnonzero(found[rising] * (num_pairs - before.sum() - np.arange(len(rising))) > LEVEL)
         rising = rising[: beyond[0]] if len(beyond) else rising
         before += np.bincount(j[rising], minlength=count)
         after += np.bincount(i[rising], minlength=count)
-    found = {
-        int(place): (1 + int(low), count - int(high)) for place, low, high in zip(order, before, after, strict=True)
-    }
-    return [found[place] for place in range(count)]
+    first, last = np.empty(count, np.int64), np.empty(count, np.int64)
+    first[order], last[order] = 1 + before, count - after
+    return [(int(low), int(high)) for low, high in zip(first, last, strict=True)]
+
+
+def _enclosed(ordered: Sequence[Estimate], num_pairs: int) -> tuple[float, float]:
+    """Return thresholds of p-values, between which is that up to which Holm's procedure rejects."""
+    least, most, num_before = LEVEL / num_pairs, LEVEL, -1
+    while True:
+        levels = [(level, _critical(level)) for level in (least, most)]
+        counts = [0, 0]
+        for _, statistic, dof in _pairs(ordered):
+            for place, (level, critical) in enumerate(levels):
+                counts[place] += int(_at_most(level, statistic, dof, critical).sum())
+        if counts[0] == num_before:
+            return least, least  # it rejects as many as it assumes
+        num_before = counts[0]
+        least, most = (LEVEL / max(1, num_pairs - number) for number in counts)
+        most = min(LEVEL, most)
+        if counts[1] - counts[0] <= _MAX_SORTED:
+            return least, most
 
 
 def _pairs(ordered: Sequence[Estimate]) -> Iterator[tuple[int, Floats, NDArray[np.int64]]]:

@@ -26,8 +26,11 @@ def test_ranks_are_those_of_the_static_board(estimates: list[Estimate]) -> None:
     assert ranking.rank_intervals(estimates) == stats.rank_intervals(estimates)
 
 
-def test_ranks_of_many_rows_are_those_of_the_static_board() -> None:
-    """Beyond the size of a block, where most pairs differ."""
+@pytest.mark.parametrize("most", [0, 100, 1 << 20])
+def test_ranks_of_many_rows_are_those_of_the_static_board(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Beyond the size of a block, where most pairs differ, however few p-values are sorted."""
+    monkeypatch.setattr(ranking, "_MAX_SORTED", most)
+    monkeypatch.setattr(ranking, "_BLOCK", 1000)
     draw = random.Random(1)
     estimates = [Estimate(draw.lognormvariate(0, 1), ((draw.uniform(1e-4, 1e-2), 4.0),)) for _ in range(300)]
 
