@@ -29,6 +29,7 @@ from harness.submission.receipts import (
 )
 from harness.submission.result import Result, read_result
 from harness.transparency.witnessed import parse_witnessed
+from rules.checks.wit import wit005_tickets_missing
 from tests import fabricate
 from tests.fabricate import Step, find
 from tests.rules.box import Box, agree, put, reference
@@ -338,3 +339,10 @@ def test_nothing_is_drawn_of_what_is_not_finished(tmp_path: Path) -> None:
     assert drawn(result) is None
     place.unlink()
     assert drawn(read_result(box.folder)) is None
+
+
+def test_nothing_is_asked_of_the_order_of_runs_without_rules(tmp_path: Path) -> None:
+    """Those of a benchmark that the ruleset does not have: how many are scored is not known."""
+    result = witnessed(Box(tmp_path))
+
+    assert list(wit005_tickets_missing.check(result, None, None)) == []  # type: ignore[arg-type]
