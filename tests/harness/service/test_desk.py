@@ -49,6 +49,8 @@ def test_each_is_told_what_waits_for_them(small_reviewed: World) -> None:
     world.work()
     assert tasks(world, *people_) == [[], [], [look], [decide], []], "bits has nothing in the round"
     own = world.submit(world.bob, finalise=True)
+    assert tasks(world, world.bob) == [[]], "what has not been checked lets nobody in"
+    world.work()
     assert tasks(world, world.bob) == [[look]]
     world.bob.post(f"/submissions/{own}/withdraw")
     world.carol.post(f"/submissions/{submission}/objections", json={"rule": "TIM001", "text": "why"})
