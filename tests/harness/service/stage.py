@@ -156,7 +156,7 @@ class Person:
         """Look at a page again and again until the state is this one: what the clock does comes by itself."""
         for _ in range(tries):
             self.open(path)
-            if word in self.page.locator("#state .chip").first.inner_text():
+            if self.page.locator("#state .chip").first.inner_text().strip() == word:
                 return
             self.page.wait_for_timeout(500)
         raise AssertionError(f"{path} is not {word!r}: {self.page.locator('#state').inner_text()}")
