@@ -6,8 +6,9 @@
 
 A service of its own is made for each part and each database, with a fabricated ruleset of six benchmarks. Some results
 are announced, sent, checked and published over HTTP; the others are rows of the same shape, and events of the same log.
-For `pages` they are spread over organisations, accelerators, scores and days; elsewhere they differ from the first ones
-in nothing but their ids and organisation, so that what is derived can be made of the same files again.
+For `pages` they are spread over organisations, accelerators, scores and days, and one in ten repeats another; elsewhere
+they differ from the first ones in nothing but their ids and organisation, so that what is derived can be made of the
+same files again.
 
 Clients are a process of their own, without threads, which reads no more of an answer than its length. It competes with
 the server for the same cores: on two, one is the client's. Prints Markdown; times are milliseconds over HTTP on the
@@ -62,12 +63,13 @@ from harness.base.ids import new_id  # noqa: E402
 from harness.base.processes import python_environment  # noqa: E402
 from harness.board.pages.render import benchmark_slug  # noqa: E402
 from harness.handin import sending  # noqa: E402
-from harness.service import events, people, ranking, schema  # noqa: E402
+from harness.service import events, people, ranking, repetitions, schema  # noqa: E402
 from harness.service.beginning import First, begin  # noqa: E402
 from harness.service.blobs import unless_there  # noqa: E402
 from harness.service.database import Database  # noqa: E402
 from harness.service.events import News  # noqa: E402
 from harness.service.instance import DATABASE_VARIABLE, Instance, wall_ms  # noqa: E402
+from harness.service.repetitions import Pair  # noqa: E402
 from harness.service.results import page_bytes, page_text, words_of  # noqa: E402
 from tests import fabricate, postgres  # noqa: E402
 from tests.rules_folder import write_ruleset  # noqa: E402
@@ -311,6 +313,7 @@ def multiply(found: Service, wanted: int, *, is_spread: bool) -> None:
     popularity = [1.0 / (1 + BENCHMARK_NAMES.index(item.row["benchmark"])) for item in originals]
     num = wanted - len(originals)
     teams = _teams(instance, math.ceil(num / len(originals)))
+    repeated = _Repeated(originals[0].repeatable["document"])
     for start in range(0, num, 1000):
         copies = [
             (source.choices(originals, popularity)[0] if is_spread else originals[number % len(originals)], number)
@@ -321,7 +324,11 @@ def multiply(found: Service, wanted: int, *, is_spread: bool) -> None:
             news: list[News] = []
             for original, number in copies:
                 original.copy(rows, news, teams[number // len(originals)], number, source if is_spread else None)
+                if is_spread:
+                    repeated.mark(rows, number, source)
             for table, values in rows.items():
+                if not values:
+                    continue
                 statement = unless_there(connection.dialect, table) if table is schema.blob_holder else insert(table)
                 connection.execute(statement, values)
             events.append_all(connection, wall_ms(), news)
@@ -337,8 +344,9 @@ def multiply(found: Service, wanted: int, *, is_spread: bool) -> None:
 BENCHMARK_NAMES = [item.name for item in BENCHMARKS]
 _TABLES = (
     schema.submission, schema.submission_file, schema.blob_holder, schema.verdict, schema.board_row, schema.word,
-    schema.page, schema.job,
+    schema.page, schema.job, schema.repeatable, schema.repetition,
 )  # fmt: skip
+ONE_IN = 10  # results repeats another
 
 
 def _tables(instance: Instance) -> list[ranking.TableKey]:
@@ -366,6 +374,31 @@ def _teams(instance: Instance, num: int) -> list[_Team]:
     return found
 
 
+class _Repeated:
+    """Makes copies repeat others. document: what is said of each pair."""
+
+    def __init__(self, facts: str) -> None:
+        known = json.loads(facts)
+        again = {**known, "digest": "", "repeats": known["digest"], "seeds": [seed + 1000 for seed in known["seeds"]]}
+        [self.document] = repetitions.compared([Pair("", "", facts, json.dumps(again), 0, is_ranked=True)])
+        self.verdicts: list[str] = []
+
+    def mark(self, rows: dict[Any, list[dict[str, Any]]], number: int, source: random.Random) -> None:
+        """Give the newest copy a digest of its own, and have one in `ONE_IN` repeat an earlier one."""
+        row = rows[schema.board_row][-1]
+        row["digest"], row["repeats"] = _digest(number), None
+        if number % ONE_IN == ONE_IN - 1:
+            other = source.randrange(len(self.verdicts))
+            row["repeats"] = _digest(other)
+            pair = {"original": self.verdicts[other], "again": row["verdict"], "document": self.document}
+            rows[schema.repetition].append(pair)
+        self.verdicts.append(row["verdict"])
+
+
+def _digest(number: int) -> str:
+    return hashlib.sha256(f"logs {number}".encode()).hexdigest()
+
+
 class _Original:
     """A published submission with all that hangs on it."""
 
@@ -380,6 +413,7 @@ class _Original:
         verdict = self.row["verdict"]
         self.files = of(schema.submission_file, "submission", self.row["id"])
         [self.verdict], [self.board_row] = of(schema.verdict, "id", verdict), of(schema.board_row, "verdict", verdict)
+        [self.repeatable] = of(schema.repeatable, "verdict", verdict)
         [self.page], [self.job] = of(schema.page, "verdict", verdict), of(schema.job, "subject", self.row["id"])[:1]
         self.events = [item.event for item in events.of_subject(connection, self.row["id"])]
 
@@ -404,6 +438,7 @@ class _Original:
         html = self.page["html"]
         if source is None:  # it names the submission
             html = page_bytes(page_text(html).replace(self.row["id"], submission))
+        rows[schema.repeatable].append({**self.repeatable, "verdict": verdict})
         rows[schema.page].append({"verdict": verdict, "html": html})
         rows[schema.word].extend({"word": word, "submission": submission} for word in board_row["words"].split())
         rows[schema.job].append({**self.job, "id": new_id(at_ms), "subject": submission, "owner": who.organisation})

@@ -608,15 +608,16 @@ def write_result(
 ) -> Path:
     """A folder as `tta run` leaves it; `change(index, steps)` returns the steps of a run to write.
 
-    The runs start a minute apart and differ a little in speed and curve. power: which of `meters` each node has; None
-    for a result that was not metered.
+    The runs start a minute apart and differ a little in speed and curve. qualities: of every run, instead of such
+    curves. power: which of `meters` each node has; None for a result that was not metered.
     """
     folder.mkdir(parents=True, exist_ok=True)
     num_nodes = options.get("num_nodes", 1)
+    qualities = options.pop("qualities", None)
     if num_nodes > 1:
         system = {**(system or SYSTEM), "number_of_nodes": str(num_nodes)}
     for index in range(num_runs):
-        curve = (0.5 + 0.003 * index, 0.8 + 0.002 * index, 0.95 + 0.001 * index)
+        curve = qualities or (0.5 + 0.003 * index, 0.8 + 0.002 * index, 0.95 + 0.001 * index)
         mono_ns = None if power is None else MONO_NS + 60_000_000_000 * index
         steps = events(index, qualities=curve, block_s=2.0 + 0.01 * index, system=system, mono_ns=mono_ns, **options)
         steps = change(index, copy.deepcopy(steps)) if change else steps

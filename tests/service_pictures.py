@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from harness.service import people, review, submissions, submitting
+from harness.service import people, repetitions, review, submissions, submitting
 from harness.service.people import Actor
 from harness.service.states import State
+from harness.submission.layout import result_name
 from tests import fabricate
+from tests.harness.board.reproduced import digest_of, repeats
 from tests.harness.service.stage import Person, Stage, chromium, staged
 
 if TYPE_CHECKING:
@@ -34,20 +36,39 @@ def actor(stage: Stage, name: str) -> Actor:
     return found
 
 
-def publish(stage: Stage, name: str, system: str, eval_s: float, accelerator: tuple[str, int]) -> None:
-    """Hand in a result, as a program does, and have it accepted."""
+def publish(
+    stage: Stage, name: str, system: str, eval_s: float, accelerator: tuple[str, int], repeated: str | None = None
+) -> str:
+    """Hand in a result, as a program does, and have it accepted; return the digest of its logs. repeated: another's."""
     team, (model, count) = actor(stage, name), accelerator
     described = {
         **fabricate.SYSTEM, "submitter": team.organisation_name, "system_name": system,
         "accelerator_model_name": model, "accelerators_per_node": str(count),
     }  # fmt: skip
     tree = stage.folder / "trees" / system
-    fabricate.write_submission(tree, system=described, rules=stage.rules, eval_s=eval_s)
+    change = None if repeated is None else repeats({"digest": repeated})
+    folder = fabricate.write_submission(tree, change=change, system=described, rules=stage.rules, eval_s=eval_s)
+    folder = folder.rename(folder.with_name(result_name(folder.name, repeated)))
+    digest = digest_of(folder)
     files = [path for path in sorted(tree.rglob("*")) if path.is_file()]
     submission = submitting.hand_in(stage.instance, team, tree, files, "rolling")
     await_state(stage, submission, State.UNDER_REVIEW)
     review.act(stage.instance, actor(stage, "olga"), submission, "accept", "Every check passes, and nobody objected.")
     await_state(stage, submission, State.PUBLISHED)
+    if repeated is not None:
+        await_comparison(stage, submission)
+    return digest
+
+
+def await_comparison(stage: Stage, submission: str) -> None:
+    """Wait until the worker has compared a reproduction with what it repeats."""
+    deadline_s = time.monotonic() + 120
+    while time.monotonic() < deadline_s:
+        with stage.instance.database.read() as connection:
+            if repetitions.stored(connection, submission):
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"{submission} was not compared")
 
 
 def await_state(stage: Stage, submission: str, state: State) -> None:
@@ -114,7 +135,8 @@ def main(arguments: list[str]) -> int:
         for number in range(9):
             team = ("alice", "bob")[number % 2]
             model, count = ACCELERATORS[number % len(ACCELERATORS)]
-            publish(stage, team, f"rack-{number}-{count}x{model.lower()}", 0.9 - 0.08 * number, (model, count))
+            digest = publish(stage, team, f"rack-{number}-{count}x{model.lower()}", 0.9 - 0.08 * number, (model, count))
+        publish(stage, "bob", f"again-{count}x{model.lower()}", 0.27, (model, count), digest)
         path = objected(stage, browser)
         table = f"/benchmarks/{rules.name}.html"
         for target, made in {

@@ -144,27 +144,40 @@ def links(rows: Sequence[Repeated]) -> list[Links]:
         for other in with_digest.get(row.repeatable.repeats, ()):
             original = rows[other]
             assert original.repeatable is not None
-            outcome = outcome or _outcome(original.repeatable, row)  # all with this digest have the same logs
+            if outcome is None:  # all with this digest have the same logs
+                outcome = outcome_of(original.repeatable, row.repeatable, row.num_errors)
             reproductions[other].append(_seen(row, original, row, outcome))
             originals[number].append(_seen(original, original, row, outcome))
-    return [Links(_ordered(mine), _ordered(theirs)) for mine, theirs in zip(reproductions, originals, strict=True)]
+    return [Links(ordered(mine), ordered(theirs)) for mine, theirs in zip(reproductions, originals, strict=True)]
 
 
-def _outcome(original: Repeatable, row: Repeated) -> Outcome:
-    if row.num_errors:
-        return Outcome("not comparable", f"it does not pass the check: {plural(row.num_errors, 'error')}")
-    assert row.repeatable is not None
-    return compare(original, row.repeatable)
+def outcome_of(original: Repeatable, again: Repeatable, num_errors: int) -> Outcome:
+    """Return what a result says of the one that it repeats. num_errors: of the one that repeats."""
+    if num_errors:
+        return Outcome("not comparable", f"it does not pass the check: {plural(num_errors, 'error')}")
+    return compare(original, again)
+
+
+def reproduction(
+    path: str, submitter: str, system: str, other: str, outcome: Outcome, num_errors: int, seeds: frozenset[int]
+) -> Reproduction:
+    """Return a pair as one side shows it. path, submitter, system: of the other side. other: the own submitter.
+
+    num_errors, seeds: of the side that repeats.
+    """
+    status: Status = "not valid" if num_errors else outcome.status
+    return Reproduction(path, submitter, system, submitter.casefold() == other.casefold(), status, outcome, seeds)
 
 
 def _seen(shown: Repeated, original: Repeated, again: Repeated, outcome: Outcome) -> Reproduction:
-    status: Status = "not valid" if again.num_errors else outcome.status
-    is_own = original.submitter.casefold() == again.submitter.casefold()
+    other = again if shown is original else original
     assert again.repeatable is not None
-    return Reproduction(shown.path, shown.submitter, shown.system, is_own, status, outcome, again.repeatable.seeds)
+    seeds = again.repeatable.seeds
+    return reproduction(shown.path, shown.submitter, shown.system, other.submitter, outcome, again.num_errors, seeds)
 
 
-def _ordered(found: Iterable[Reproduction]) -> tuple[Reproduction, ...]:
+def ordered(found: Iterable[Reproduction]) -> tuple[Reproduction, ...]:
+    """Return reproductions in the order in which they are shown."""
     return tuple(sorted(found, key=lambda item: (item.submitter, item.system, item.path)))
 
 

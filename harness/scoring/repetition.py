@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from harness.base.stats import variance
@@ -60,6 +60,21 @@ class Repeatable:
     systems: frozenset[str] = frozenset()
     fault: str | None = None
 
+    def record(self) -> dict[str, Any]:
+        """The facts as JSON has them, from which `of_record` makes an equal `Repeatable`."""
+        return {**asdict(self), "seeds": sorted(self.seeds), "systems": sorted(self.systems)}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Repeatable:
+        scatter = record["scatter"]
+        known: dict[str, Any] = {
+            **record,
+            **{name: tuple(record[name]) for name in ("samples", "paces")},
+            **{name: frozenset(record[name]) for name in ("seeds", "systems")},
+            "scatter": None if scatter is None else Scatter(**scatter),
+        }
+        return cls(**known)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -75,6 +90,21 @@ class Outcome:
     verdict: Verdict | None = None
     pace: Verdict | None = None
     power: float | None = None
+
+    def record(self) -> dict[str, Any]:
+        """What was said as JSON has it, from which `of_record` makes an equal `Outcome`."""
+        return asdict(self)
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Outcome:
+        return cls(**{**record, **{name: _verdict_of(record[name]) for name in ("verdict", "pace")}})
+
+
+def _verdict_of(record: Mapping[str, Any] | None) -> Verdict | None:
+    if record is None:
+        return None
+    interval = record["interval"]
+    return Verdict(**{**record, "interval": None if interval is None else tuple(interval)})
 
 
 def recipe_of(log: RunLog) -> dict[str, Any]:

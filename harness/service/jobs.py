@@ -18,8 +18,8 @@ from harness.service.blobs import unless_there
 LEASE_S = 30.0  # without a sign of life; then another worker has the job
 MAX_ATTEMPTS = 3
 BACKOFF_MS = (2_000, 15_000)
-CHECK, RANK, TICK = "check", "rank", "tick"
-PRIORITIES = {TICK: 0, RANK: 1, CHECK: 2}
+CHECK, COMPARE, RANK, TICK = "check", "compare", "rank", "tick"
+PRIORITIES = {TICK: 0, RANK: 1, COMPARE: 1, CHECK: 2}
 _job, _turn = schema.job, schema.turn
 
 

@@ -39,6 +39,7 @@ class Judgement:
     page: what the result's page shows, as HTML; empty where it has no benchmark to be shown by.
     errors: of the score's logarithm, as `harness.base.stats.Estimate` has them.
     row: as `tta score` writes it; None where the result cannot be read, which is the only finding then.
+    repeatable: what it is compared by with what it repeats, and with what repeats it; None where `row` is.
     """
 
     ruleset: str
@@ -49,6 +50,7 @@ class Judgement:
     num_warnings: int
     findings: tuple[dict[str, Any], ...]
     row: dict[str, Any] | None
+    repeatable: dict[str, Any] | None
     errors: list[list[float]]
     page: str
     cpu_s: float
@@ -97,7 +99,7 @@ def judge(
         fault = {"code": "", "name": "unreadable", "severity": "error", "path": place, "line": None, "waived": None}
         findings = ({**fault, "message": without_root(str(error), tree)},)
         cpu_s = time.process_time() - started_s
-        return Judgement(ruleset.version, ruleset.digest, __version__, False, 1, 0, findings, None, [], "", cpu_s)
+        return Judgement(ruleset.version, ruleset.digest, __version__, False, 1, 0, findings, None, None, [], "", cpu_s)
     found = [
         relative_finding(item, tree) for item in engine.judge(result, ruleset, prepared(ruleset)[0].values(), today)
     ]
@@ -121,6 +123,7 @@ def judge(
         num_warnings=row.num_warnings,
         findings=tuple(map(_finding, found)),
         row=document,
+        repeatable=None if row.repeatable is None else row.repeatable.record(),
         errors=[] if row.score.seconds is None else [list(error) for error in row.score.estimate.errors],
         page=page,
         cpu_s=time.process_time() - started_s,
@@ -155,10 +158,10 @@ def prepared(ruleset: RuleSet) -> tuple[Mapping[str, Rule], Renderer]:
     if ruleset.digest not in _prepared:
         checks = registry.checks()
         empty = Board(ruleset, checks, ruleset.prices, Leaderboard(ruleset.version, ruleset.digest, ()), {}, ())
-        render = renderer_of(empty, compared=False)
+        render = renderer_of(empty, is_stored=True)
         render.environment.get_template("result_body.html")
-        render.environment.get_template("macros.html")
-        render.environment.get_template("power.html")
+        for included in ("macros.html", "power.html", "reproductions.html"):
+            render.environment.get_template(included)
         _prepared[ruleset.digest] = checks, render
     return _prepared[ruleset.digest]
 

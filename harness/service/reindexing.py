@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from harness import __version__
 from harness.log.events import canonical_json
-from harness.service import editions, jobs, ranking, results, schema, submissions, witnessing
+from harness.service import editions, jobs, ranking, repetitions, results, schema, submissions, witnessing
 from harness.service.instance import Instance
 from harness.service.judging import claimed_in, has_receipts, judge, laid_out
 from harness.service.states import State
@@ -28,6 +28,7 @@ def differences(instance: Instance, *, is_mended: bool) -> Iterator[str]:
         OutputError: a result cannot be laid out.
     """
     yield from _of_rows(instance, is_mended=is_mended)
+    yield from _of_repetitions(instance, is_mended=is_mended)
     yield from _of_tables(instance, is_mended=is_mended)
 
 
@@ -58,6 +59,12 @@ def _of_rows(instance: Instance, *, is_mended: bool) -> Iterator[str]:
                 yield f"page of verdict {verdict}: is not what the logs make of it"
                 if is_mended:
                     results.write_page(connection, verdict, judgement)
+            table = schema.repeatable
+            facts = connection.execute(select(table.c.document).where(table.c.verdict == verdict)).scalar()
+            if (facts or "") != results.repeatable_text(judgement):
+                yield f"what verdict {verdict} is compared by: is not what the logs make of it"
+                if is_mended:
+                    results.write_repeatable(connection, verdict, judgement)
             words = "" if wanted is None else wanted["words"]
             if results.indexed_words(connection, submission) != set(words.split()):
                 yield f"words of submission {submission}: are not those of its names"
@@ -76,6 +83,29 @@ def _first_difference(wanted: dict[str, Any] | None, found: Any) -> str:
         return "is missing" if found is None else "is there without a result"
     name = next(name for name in wanted if wanted[name] != found[name])
     return f"{name} is not what the logs make of it"
+
+
+def _of_repetitions(instance: Instance, *, is_mended: bool) -> Iterator[str]:
+    """Yield what is not as it would be made now of results that repeat each other."""
+    table, pair = schema.submission, schema.repetition
+    repeating = select(_row.c.submission).join(table, results.counts()).where(_row.c.repeats.is_not(None))
+    known = select(_verdict.c.submission).join(pair, pair.c.again == _verdict.c.id)
+    with instance.database.read() as connection:
+        chosen = sorted({*connection.execute(repeating).scalars(), *connection.execute(known).scalars()})
+    seen: set[tuple[str, str]] = set()
+    for submission in chosen:
+        with instance.database.read() as connection:
+            found = repetitions.pairs(connection, submission)
+            stored = repetitions.stored(connection, submission)
+        documents = repetitions.compared(found)
+        wanted = repetitions.by_verdicts(found, documents)
+        different = {key for key in {*wanted, *stored} - seen if wanted.get(key) != stored.get(key)}
+        for original, again in sorted(different):
+            yield f"what verdict {again} says of verdict {original}: is not what their logs make of it"
+        seen |= different
+        if different and is_mended:
+            with instance.database.write() as connection:
+                repetitions.write(connection, submission, found, documents)
 
 
 def _of_tables(instance: Instance, *, is_mended: bool) -> Iterator[str]:
@@ -110,7 +140,8 @@ def _write_tables(connection: Connection, keys: list[ranking.TableKey]) -> None:
 
 
 def judge_again(instance: Instance) -> int:
-    """Have every submission checked that has no verdict by the present rules of its round and this `tta`.
+    """Have every submission checked that has no verdict by the present rules of its round and this `tta`, or whose row
+    lacks what an older one did not write.
 
     What counts meanwhile is the verdict before. Return how many there are.
     """
@@ -127,6 +158,7 @@ def judge_again(instance: Instance) -> int:
                 _verdict.c.ruleset_digest == instance.ruleset(name).digest,
                 _verdict.c.checker == __version__,
                 _verdict.c.division == table.c.division,
+                ~select(_row.c.verdict).where(_row.c.verdict == _verdict.c.id, _row.c.digest.is_(None)).exists(),
             )
             missing = select(table.c.id, table.c.organisation).where(
                 table.c.round == round_id, table.c.state.in_(states), ~has_verdict.exists()

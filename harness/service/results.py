@@ -63,6 +63,7 @@ def write_row(
     values = row_values(connection, instance, submission.id, verdict, judgement)
     if values is not None:
         connection.execute(insert(_row).values(**values))
+    write_repeatable(connection, verdict, judgement)
     write_words(connection, submission.id, "" if values is None else values["words"])
     write_page(connection, verdict, judgement)
 
@@ -82,6 +83,19 @@ def write_words(connection: Connection, submission: str, words: str) -> None:
 def indexed_words(connection: Connection, submission: str) -> set[str]:
     """Return the words of a submission in the index."""
     return set(connection.execute(select(_word.c.word).where(_word.c.submission == submission)).scalars())
+
+
+def repeatable_text(judgement: Judgement) -> str:
+    """Return what a result is compared by, as it is stored: nothing of no result."""
+    return "" if judgement.repeatable is None else canonical_json(judgement.repeatable)
+
+
+def write_repeatable(connection: Connection, verdict: str, judgement: Judgement) -> None:
+    """Write what a result is compared by, in place of what was there."""
+    table = schema.repeatable
+    connection.execute(delete(table).where(table.c.verdict == verdict))
+    if text := repeatable_text(judgement):
+        connection.execute(insert(table).values(verdict=verdict, document=text))
 
 
 def page_bytes(text: str) -> bytes:
@@ -109,6 +123,7 @@ def row_values(
         return None
     score: dict[str, Any] = judgement.row["score"]
     low, high = score.get("interval") or (None, None)
+    facts = judgement.repeatable or {}
     files = files_of(connection, submission)
     places, (accelerator, count) = places_of(files), accelerator_of(instance, files)
     return {
@@ -131,6 +146,8 @@ def row_values(
         "words": words_of(places.organisation, places.system, accelerator, places.benchmark),
         "witness": judgement.row["witness"],
         "document": canonical_json(judgement.row),
+        "digest": facts.get("digest"),
+        "repeats": facts.get("repeats"),
     }
 
 

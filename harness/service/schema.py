@@ -252,6 +252,15 @@ board_row = Table(
     Column("words", _ordered(1000), nullable=False),  # of its names: see `harness.service.results.words_of`
     _text("witness", length=2),  # W0, W1 or W2: see `harness.submission.receipts.witness_class`
     Column("document", Text, nullable=False),
+    _digest("digest", is_optional=True),  # of its logs; None: of a row of version 0001, until it is made again
+    _digest("repeats", is_optional=True),  # the digest of the logs that it repeats; None: of none
+    Index(None, "digest"),
+    Index(
+        "ix_board_row_repeats",
+        "repeats",
+        postgresql_where=text("repeats IS NOT NULL"),
+        sqlite_where=text("repeats IS NOT NULL"),
+    ),
     Index(
         "ix_board_row_ranked",
         "benchmark",
@@ -270,6 +279,25 @@ board_row = Table(
         postgresql_where=text("seconds IS NOT NULL"),
         sqlite_where=text("seconds IS NOT NULL"),
     ),
+)
+
+# Derived: what a row is compared by with what it repeats, and with what repeats it. Not in the row: a page of a table
+# reads and sorts rows, and is slower the wider they are.
+repeatable = Table(
+    "repeatable",
+    metadata,
+    Column("verdict", String(32), ForeignKey("verdict.id"), primary_key=True),
+    Column("document", Text, nullable=False),  # `harness.scoring.repetition.Repeatable.record`
+)
+
+# Derived from two rows: what one that repeats another says of it, whoever may see which of them.
+repetition = Table(
+    "repetition",
+    metadata,
+    Column("original", String(32), ForeignKey("verdict.id"), primary_key=True),
+    Column("again", String(32), ForeignKey("verdict.id"), primary_key=True),
+    Column("document", Text, nullable=False),  # see `harness.service.repetitions`
+    Index(None, "again"),
 )
 
 # Derived: the same words, by word.

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -33,6 +34,7 @@ from harness.service import (
     people,
     ranking,
     reindexing,
+    repetitions,
     results,
     rounds,
     schema,
@@ -86,6 +88,8 @@ def check(instance: Instance, lease: Lease, beat: Beat) -> None:
             return
         found = submissions.locked(connection, submission.id, None)
         verdict = results.store(connection, instance, found, judgement, instance.now_ms())
+        if repetitions.is_in_pair(connection, found.id, verdict):
+            _compare_later(connection, instance, found)
         is_same = (found.state is State.CHECKED) is judgement.is_valid and found.state in (State.CHECKED, State.INVALID)
         body = {
             "verdict": verdict,
@@ -157,11 +161,36 @@ def _rank_later(connection: Connection, instance: Instance, key: TableKey) -> No
     jobs.add(connection, new_id(now_ms), jobs.RANK, key.subject, "", now_ms, now_ms + RANK_DELAY_MS)
 
 
+def _compare(instance: Instance, lease: Lease, beat: Beat) -> None:
+    """Compare a result with what it repeats, and with what repeats it.
+
+    Raises:
+        ChildError: it could not be compared.
+    """
+    limits = instance.settings.limits
+    with instance.database.read() as connection:
+        submission = submissions.find(connection, lease.subject, None)
+        found = repetitions.pairs(connection, submission.id)
+    documents: list[str] = []
+    if found:
+        work = partial(repetitions.compared, found)
+        documents = confined.run(work, limits.check_cpu_s, limits.check_memory_bytes, beat)
+    with instance.database.write() as connection:
+        if not repetitions.write(connection, submission.id, found, documents):
+            _compare_later(connection, instance, submission)
+
+
+def _compare_later(connection: Connection, instance: Instance, submission: Submission) -> None:
+    now_ms = instance.now_ms()
+    jobs.add(connection, new_id(now_ms), jobs.COMPARE, submission.id, submission.organisation, now_ms)
+
+
 # What each kind of job does. A handler may end its job itself, in its own last transaction.
 HANDLERS: dict[str, Callable[[Instance, Lease, Beat], None]] = {
     jobs.CHECK: check,
     jobs.TICK: _tick,
     jobs.RANK: _rank,
+    jobs.COMPARE: _compare,
 }
 # What follows when the last attempt at a job has failed.
 GIVEN_UP: dict[str, Callable[[Connection, Instance, Lease, str], None]] = {jobs.CHECK: _check_given_up}

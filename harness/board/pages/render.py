@@ -22,6 +22,7 @@ from harness.board.pages import energy_words, time_view, words
 from harness.board.pages.cost_view import PURCHASE_WORDS, CostView, cost_view
 from harness.board.pages.energy_view import EnergyGroup, EnergyView, energy_view
 from harness.board.pages.power_view import power_views, quality_chart
+from harness.board.pages.reproduced import LINKS_LATER, REPEATS_CHIP, TALLY_LATER, reproduced_cell
 from harness.board.pages.time_view import RowView, TableView
 from harness.findings import Finding, Rule
 from harness.ruleset.model import BenchmarkRules, Constraint
@@ -44,7 +45,10 @@ CONTENT_POLICY = (
 
 
 def renderer_of(board: Board, **names: Any) -> Renderer:
-    """The renderer of a board's pages. names: what all templates know besides."""
+    """The renderer of a board's pages. names: what all templates know besides.
+
+    With `is_stored` among them, pages are for a service, which keeps them, and fills in what changes when it shows one.
+    """
     return Renderer(
         "",
         lambda code: rule_path(board.rules[code]) if code in board.rules else None,
@@ -56,7 +60,11 @@ def renderer_of(board: Board, **names: Any) -> Renderer:
         SCOPE_WORDS=energy_words.SCOPE_WORDS,
         PURCHASE_WORDS=PURCHASE_WORDS,
         CONVERGENCE_WORDS=time_view.CONVERGENCE_WORDS,
-        **{"compared": True, **names},
+        reproduced_cell=reproduced_cell,
+        REPEATS_CHIP=REPEATS_CHIP,
+        TALLY_LATER=TALLY_LATER,
+        LINKS_LATER=LINKS_LATER,
+        **{"is_stored": False, **names},
     )
 
 
@@ -352,7 +360,7 @@ def _result_page(
         ],
         folder_of_logs=next((item.target.rpartition("/")[0] for item in entry.downloads), entry.folder),
         ruleset_argument=shlex.quote(board.ruleset.version),
-        board=board,
+        page_of=lambda path: board.entries[path].page,
     )
 
 

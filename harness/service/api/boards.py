@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select
 
+from harness.board.reproductions import Tally
 from harness.errors import UsageError, printable
-from harness.service import results, schema, searching
+from harness.service import repetitions, results, schema, searching
 from harness.service.api.dependencies import TheInstance
 from harness.service.instance import Instance
 from harness.service.submissions import NotThereError
@@ -81,7 +82,7 @@ def board(
             "division": division,
             "ruleset_digest": found.digest,
             "metric": metric,
-            "rows": [_record(row) for row in found.rows],
+            "rows": [_record(row, found.tallies[row["verdict"]]) for row in found.rows],
             "next": found.next,
         }
 
@@ -90,10 +91,12 @@ def board(
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows of a table. next: what to ask for those after them; None: these are the last."""
+    """Some rows of a table. tallies: of the reproductions of each, by verdict. next: what to ask for those after them;
+    None: these are the last."""
 
     digest: str
     rows: Sequence[RowMapping]
+    tallies: Mapping[str, Tally]
     next: str | None
 
 
@@ -121,8 +124,9 @@ def rows(
         if accelerator is not None:
             query = query.where(_row.c.accelerator == accelerator)
         found = connection.execute(_page(query, column, after, limit)).mappings().all()
+        tallies = repetitions.tallies(connection, found)
     last = found[-1] if len(found) == limit else None
-    return Rows(digest, found, None if last is None else f"{last[column.name]!r}.{last['verdict']}")
+    return Rows(digest, found, tallies, None if last is None else f"{last[column.name]!r}.{last['verdict']}")
 
 
 def current_digest(connection: Connection) -> str:
@@ -145,7 +149,7 @@ def _page(query: Select[Any], column: ColumnElement[Any], after: str | None, lim
     return query.where(column.is_not(None)).order_by(column, _row.c.verdict).limit(limit)
 
 
-def _record(row: Any) -> dict[str, Any]:
+def _record(row: Any, tally: Tally) -> dict[str, Any]:
     document = json.loads(row["document"])
     return {
         "submission": row["submission"],
@@ -159,6 +163,9 @@ def _record(row: Any) -> dict[str, Any]:
         "witness": row["witness"],
         "ranks": None if row["first"] is None else [row["first"], row["last"]],
         "score": document["score"],
+        "digest": row["digest"],
+        "repeats": row["repeats"],
+        "reproduced": asdict(tally),
     }
 
 
@@ -262,4 +269,10 @@ def search(
     """Return ranked results in which each word begins a word of a name, those that were announced last first."""
     with instance.database.read() as connection:
         rows = searching.found(connection, q, limit)
-    return {"rows": [{"benchmark": row["benchmark"], "division": row["division"], **_record(row)} for row in rows]}
+        tallies = repetitions.tallies(connection, rows)
+    return {
+        "rows": [
+            {"benchmark": row["benchmark"], "division": row["division"], **_record(row, tallies[row["verdict"]])}
+            for row in rows
+        ]
+    }

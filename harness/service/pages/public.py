@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -16,12 +16,23 @@ from harness.board.charts.history import history_chart
 from harness.board.charts.lines import Line
 from harness.board.charts.scales import Label
 from harness.board.pages.render import benchmark_slug
+from harness.board.reproductions import Links, Tally
 from harness.errors import printable
-from harness.service import checkpoints, desk, history, results, schema, searching, submissions, submitting
+from harness.service import (
+    checkpoints,
+    desk,
+    history,
+    repetitions,
+    results,
+    schema,
+    searching,
+    submissions,
+    submitting,
+)
 from harness.service.api import boards, rounds
 from harness.service.api.submissions import cursor
 from harness.service.instance import Instance
-from harness.service.pages.render import fixed_pages, page
+from harness.service.pages.render import fixed_pages, page, result_page
 from harness.service.pages.session import actor_of, instance_of
 from harness.service.people import Actor
 from harness.service.states import IMPROVABLE, TRANSITIONS, Role, State, actions
@@ -84,7 +95,8 @@ def _index(instance: Instance) -> dict[str, Any]:
                 found = boards.rows(instance, name, division, digest, "seconds", None, None, FIRST_ROWS)
                 if found.rows:
                     has_more = found.next is not None
-                    tables.append({"benchmark": name, "division": division, "rows": found.rows, "has_more": has_more})
+                    shown = {"rows": found.rows, "tallies": found.tallies, "has_more": has_more}
+                    tables.append({"benchmark": name, "division": division, **shown})
     return {"tables": tables, "url": instance.settings.url}
 
 
@@ -119,6 +131,7 @@ def _benchmark(
     return {
         "name": name,
         "rows": found.rows,
+        "tallies": found.tallies,
         "next": None if found.next is None else urlencode({**chosen, "after": found.next}),
         "digest": found.digest,
         "divisions": sorted({division for item in _rulesets(instance) for division in item.divisions}),
@@ -160,7 +173,11 @@ def result(request: Request, submission: str) -> Response:
         position = connection.execute(
             schema.position.select().where(schema.position.c.verdict == found.verdict)
         ).one_or_none()
-    body = Markup(results.page_text(bytes(stored))) if stored else Markup()  # noqa: S704  (made by the check, escaped)
+        repeats = connection.execute(
+            select(schema.board_row.c.repeats).where(schema.board_row.c.verdict == found.verdict)
+        ).scalar()
+        links = repetitions.links(connection, found.verdict, found.organisation_name) if found.verdict else Links()
+    body = result_page(results.page_text(bytes(stored)), links, repeats) if stored else Markup()
     return html("service_result.html", f"results/{submission}.html", actor, found=found, body=body, position=position)
 
 
@@ -286,10 +303,12 @@ def search(request: Request, q: Annotated[str, Query(max_length=100)] = "") -> R
     """Results by the beginnings of words."""
     instance, actor = instance_of(request), actor_of(request)
     rows: list[Any] = []
+    tallies: Mapping[str, Tally] = {}
     if q.strip():
         with instance.database.read() as connection:
             rows = list(searching.found(connection, q, PAGE_ROWS))
-    return html("service_search.html", "search", actor, q=q, rows=rows)
+            tallies = repetitions.tallies(connection, rows)
+    return html("service_search.html", "search", actor, q=q, rows=rows, tallies=tallies)
 
 
 @router.get("/log")

@@ -15,6 +15,8 @@ from harness.board.index import Board
 from harness.board.leaderboard import Leaderboard
 from harness.board.pages import render as board_pages
 from harness.board.pages import words
+from harness.board.pages.reproduced import REPEATS_CHIP, completed, reproduced_cell
+from harness.board.reproductions import Links, Tally, tally
 from harness.checker import registry
 from harness.ruleset.model import RuleSet
 from harness.service.states import WORDS, State
@@ -98,6 +100,20 @@ def page(template: str, path: str, at: str | None = None, **context: Any) -> str
     return environment().get_template(template).render(root=root, path=path, **context)
 
 
+def result_page(stored: str, links: Links, repeats: str | None) -> Markup:
+    """Return what the page of a result shows below its state: what is stored of it, with what changes meanwhile.
+
+    repeats: the digest of what it repeats.
+    """
+    parts: Any = environment().get_template("reproductions.html").module
+    body = completed(
+        stored,
+        parts.tally(tally(links.reproductions)),
+        parts.links(links, repeats, "../", lambda submission: f"results/{submission}.html"),
+    )
+    return Markup(body)  # noqa: S704  (made by the check and by a template, escaped)
+
+
 def _sentence(text: str) -> str:
     """The message of an error as a sentence; one that begins with a name keeps it as it is."""
     first, _, _ = text.partition(" ")
@@ -130,8 +146,8 @@ _WITNESSED = {
 }
 
 
-def ranked_row(row: Mapping[Any, Any], root: str) -> Markup:
-    """Return a row of a table of results as HTML.
+def ranked_row(row: Mapping[Any, Any], root: str, reproduced: Tally) -> Markup:
+    """Return a row of a table of results as HTML. reproduced: what is counted of its reproductions.
 
     Not as a template: pages have 50 of them, and 50 take 7 ms as a template and 1 ms so.
     """
@@ -152,13 +168,16 @@ def ranked_row(row: Mapping[Any, Any], root: str) -> Markup:
         witness = f' <span class="soft small" title="{_WITNESSED[row["witness"]]}">{row["witness"]}</span>'
     if row["num_accelerators"]:
         accelerators = f"{row['num_accelerators']} × {name('accelerator', 60)}"
-    who = f'<a href="{root}results/{row["submission"]}.html">{name("organisation_name", 80)}</a>'
-    who += f"<span>{name('system', 80)}{witness}</span>"
+    page = f"{root}results/{row['submission']}.html"
+    who = f'<a href="{page}">{name("organisation_name", 80)}</a><span>{name("system", 80)}{witness}</span>'
+    if row["repeats"] is not None:
+        who += f"<span>{REPEATS_CHIP}</span>"
     cells = (
         ("rank", "Rank", ranks), ("who", "Submitter", who),
         ("time", "Score, s", f"<b>{number('seconds')}</b>{below}"),
         ("number", "Measured, s", number("measured_seconds")), ("", "Accelerators", accelerators),
-        ("number", "Energy, J", number("joules")), ("", "Published", _time(row["published_ms"])),
+        ("number", "Energy, J", number("joules")), ("", "Reproduced", reproduced_cell(reproduced, page)),
+        ("", "Published", _time(row["published_ms"])),
     )  # fmt: skip
     found = ""
     for kind, label, content in cells:

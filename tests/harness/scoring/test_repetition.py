@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.errors import LogError
+from harness.log.events import canonical_json
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.non_inferiority import LOOKS, Scatter, judge
 from harness.scoring.repetition import (
@@ -259,3 +261,18 @@ def test_a_result_that_cannot_be_compared_says_why(tmp_path: Path) -> None:
     result = read_result(tmp_path / "f")
     found = repeatable(result, [run_result(log, rules) for log in result.runs], rules)
     assert found.fault == "has a log that cannot be read"
+
+
+@pytest.mark.parametrize("fault", [None, "runs", "malformed"])
+def test_what_is_compared_survives_being_stored(tmp_path: Path, fault: str | None) -> None:
+    """Facts and outcome are the same after a way through JSON, and so is what is said."""
+    again = read(tmp_path / "again", num_runs=0 if fault == "runs" else 5)
+    if fault == "malformed":
+        again = replace(again, malformed="repeats 7, which is not the digest of a result")
+    stored = json.loads(canonical_json(again.record()))
+
+    assert Repeatable.of_record(stored) == again
+    for one, other in ((CLAIM, AGAIN), (CLAIM, slower(2.0)), (CLAIM, again), (again, AGAIN)):
+        outcome = compare(one, other)
+        assert Outcome.of_record(json.loads(canonical_json(outcome.record()))) == outcome
+        assert compare(Repeatable.of_record(one.record()), Repeatable.of_record(other.record())) == outcome

@@ -17,11 +17,13 @@ from sqlalchemy import inspect, select, text
 from harness.base.processes import python_environment
 from harness.cli import main
 from harness.errors import OutputError, UsageError
-from harness.service import migrating, schema, verifying
+from harness.service import migrating, reindexing, schema, verifying
 from harness.service.database import Database, sqlite_url
+from harness.service.editions import Kept
 from harness.service.instance import DATABASE_VARIABLE
 from tests import postgres
 from tests.harness.service.test_pages import published
+from tests.harness.service.test_repetitions import column, settle, submit
 from tests.harness.service.world import World
 
 LATER = '''"""A later version: a table, and a column of an old one, which is filled."""
@@ -58,7 +60,7 @@ def test_a_database_with_data_is_brought_forward(
 ) -> None:
     """Until then no process works with it, and what answers says that it is not ready; afterwards all is there."""
     world = unreviewed
-    submission = published(world)
+    submission, before = published(world), migrating.newest()
     later(tmp_path, monkeypatch)
 
     for process in ("web", "worker", "deliver"):
@@ -67,7 +69,7 @@ def test_a_database_with_data_is_brought_forward(
     assert world.client.get("/readyz").status_code == 503
     assert world.client.get("/healthz").status_code == 200
     assert main(["board", "migrate", *where(world)]) == 0
-    assert "the database is of version later; before: 0001" in capsys.readouterr().out
+    assert f"the database is of version later; before: {before}" in capsys.readouterr().out
     assert main(["board", "migrate", *where(world)]) == 0
 
     assert world.client.get("/readyz").status_code == 200
@@ -80,6 +82,43 @@ def test_a_database_with_data_is_brought_forward(
     monkeypatch.undo()
     with pytest.raises(UsageError, match="version later, which this `tta` does not know"):
         migrating.require_newest(world.instance.database)
+
+
+BACK_TO_0001 = (
+    "DROP TABLE repetition", "DROP INDEX ix_board_row_digest", "DROP INDEX ix_board_row_repeats",
+    "ALTER TABLE board_row DROP COLUMN digest", "ALTER TABLE board_row DROP COLUMN repeats",
+    "DROP TABLE repeatable", "UPDATE alembic_version SET version_num = '0001'",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("is_checked", [True, False], ids=["checked again", "made again"])
+def test_rows_of_version_0001_are_compared_when_they_are_made_again(unreviewed: World, is_checked: bool) -> None:
+    """By workers, or by `reindex`. Until then no result repeats another, and everything else is as it was."""
+    world = unreviewed
+    first, digest = submit(world, world.alice)
+    again, _ = submit(world, world.bob, digest)
+    settle(world)
+    with world.instance.database.write() as connection:
+        for statement in BACK_TO_0001:
+            connection.execute(text(statement))
+    assert world.client.get("/readyz").status_code == 503
+
+    assert migrating.migrate(world.instance.database) == ("0001", migrating.newest())
+
+    with world.instance.database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+    world.instance.kept = Kept()  # of a process that has just been started
+    assert column(world) == {first: "–", again: "–"}
+    if is_checked:
+        assert reindexing.judge_again(world.instance) == 2
+        settle(world)
+    else:
+        found = list(reindexing.differences(world.instance, is_mended=True))
+        assert sum(item.endswith("digest is not what the logs make of it") for item in found) == 2
+    assert reindexing.judge_again(world.instance) == 0
+    assert column(world) == {first: "by 1", again: "–"}
+    assert list(verifying.faults(world.instance)) == []
 
 
 def test_a_migration_that_fails_changes_nothing(
