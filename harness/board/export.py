@@ -114,6 +114,7 @@ def _row(standing: _Standing, board: Board) -> dict[str, Any]:
         "code": row.code.record(),
         "reimplementation": row.reimplementation,
         "witness": row.witness,
+        "num_campaigns": row.num_campaigns,
         "place": entry.place,
         "page": entry.page,
         "valid": row.is_ranked,

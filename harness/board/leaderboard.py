@@ -50,6 +50,7 @@ class Row:
     repeatable: what it is compared by with a row that repeats it. links: such rows, and those that it repeats itself.
     reimplementation: that the runs used one, and over how many steps it was equivalent; None if they used none.
     witness: the class W0, W1 or W2 that the receipts say; see `harness.submission.receipts.witness_class`.
+    num_campaigns: that the submitter had tried in its round when that of the result ended; None where nobody says.
     signer: who validly signed the manifest, by the ruleset's list; None without such a signature.
     """
 
@@ -72,6 +73,7 @@ class Row:
     links: Links = Links()  # noqa: RUF009  (frozen)
     reimplementation: str | None = None
     witness: str = "W0"
+    num_campaigns: int | None = None
 
     @property
     def is_ranked(self) -> bool:
@@ -127,6 +129,7 @@ def rate(result: Result, ruleset: RuleSet, findings: Sequence[Finding], usd_per_
         repeatable=repeatable(result, score.runs, ruleset.benchmarks.get(result.benchmark or "")),
         reimplementation=reimplementation_words(result.runs),
         witness=receipts.witness_class(result),
+        num_campaigns=receipts.num_campaigns(result),
     )
 
 

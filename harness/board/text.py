@@ -123,10 +123,10 @@ def _notes(row: Row) -> list[str]:
     if row.reimplementation is not None:
         notes.append(row.reimplementation)
     if row.witness in WITNESS_WORDS:
-        notes.append(f"{WITNESS_WORDS[row.witness]} ({row.witness})")
+        tried = "" if row.num_campaigns is None else f", {plural(row.num_campaigns, 'campaign')} tried"
+        notes.append(f"{WITNESS_WORDS[row.witness]} ({row.witness}){tried}")
     if row.num_errors:
-        plural = "error" if row.num_errors == 1 else "errors"
-        notes.append(f"not valid: {row.num_errors} {plural}; `tta check` shows them")
+        notes.append(f"not valid: {plural(row.num_errors, 'error')}; `tta check` shows them")
     if score.why_not is not None:
         notes.append(f"no score: {score.why_not}")
     elif score.basis == "own samples":

@@ -92,6 +92,15 @@ class CampaignEnd:
         return found
 
     @property
+    def num_tried(self) -> int | None:
+        """How many campaigns with tickets the submitter had in its round for its benchmark and division when it ended.
+
+        Itself included. None where the end does not say.
+        """
+        found = self.body.get("tried")
+        return found if is_whole(found) and found > 0 else None
+
+    @property
     def unfinished(self) -> list[dict[str, Any]]:
         """The tickets that count and have no finished run."""
         return [ticket for ticket in self.tickets if ticket["state"] not in (FINISHED, VOID)]
@@ -303,6 +312,14 @@ def not_streamed(run: WitnessedRun) -> str | None:
     if silence_s > SILENCE_S:
         return f"no head was sent for {silence_s:.0f} s; at most {SILENCE_S:g} s may be without one"
     return None
+
+
+def num_campaigns(result: Result) -> int | None:
+    """Return how many campaigns the submitter had tried when that of a result ended; None: of class W0, or not said."""
+    if witness_class(result) == "W0":
+        return None
+    end = campaign_end(result)
+    return None if end is None else end.num_tried
 
 
 def witness_class(result: Result) -> str:

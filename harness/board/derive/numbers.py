@@ -17,7 +17,7 @@ from harness.log import keys
 from harness.log.run_log import RunLog
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.run_result import RunResult
-from harness.submission.layout import BILLING_NAME
+from harness.submission.layout import BILLING_NAME, CAMPAIGN_NAME
 from harness.submission.result import Result
 
 _MONEY = re.compile(r".*(usd|usd_per_hour|bill\.seconds)")
@@ -186,6 +186,10 @@ def _billing(subject: Subject, indices: list[int]) -> Iterator[Place]:
         yield Place(subject.prices_path, (), "list prices")
 
 
+def _campaign(subject: Subject, indices: list[int]) -> Iterator[Place]:
+    yield Place(str(subject.result.path / CAMPAIGN_NAME), (), "tried")
+
+
 def _files(subject: Subject, indices: list[int]) -> Iterator[Place]:
     for name in sorted(subject.result.files):
         yield Place(str(subject.result.path / name), (), "size")
@@ -220,6 +224,7 @@ _FINDERS: dict[str, Finder] = {
     "prices": _every(_price),
     "findings": _findings,
     "billing": _billing,
+    "campaign": _campaign,
     "files": _files,
     "tree": _tree,
 }

@@ -32,7 +32,8 @@ from tests import fabricate
 from tests.fabricate import Step, find
 from tests.harness.board.reproduced import reproduced_tree
 from tests.harness.board.test_index import board_of, energy_tree, rich_tree
-from tests.rules.box import TODAY
+from tests.harness.submission.test_receipts import witnessed
+from tests.rules.box import TODAY, Box
 from tests.rules_folder import write_ruleset
 
 
@@ -58,10 +59,16 @@ def by_name(document: Mapping[str, Any]) -> dict[str, Any]:
     return {item["name"]: item for item in document["numbers"]}
 
 
+def witnessed_tree(place: Path) -> Path:
+    """One result, whose witness says how often it was tried."""
+    witnessed(Box(place), campaign={"tried": 3})
+    return place / "tree"
+
+
 def numbers_of_varied_boards(place: Path) -> list[Derived]:
-    """The numbers of every result of a varied board: missed runs, bills, prices, energies, hostile names."""
+    """The numbers of every result of a varied board: missed runs, bills, prices, energies, hostile names, campaigns."""
     found: list[Derived] = []
-    for number, make in enumerate((rich_tree, energy_tree, reproduced_tree)):
+    for number, make in enumerate((rich_tree, energy_tree, reproduced_tree, witnessed_tree)):
         tree = make(place / str(number))
         board = board_of(tree)
         tables = json.loads(board_json(board))["tables"]

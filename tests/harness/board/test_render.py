@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pytest
 
 from harness.board.charts.lines import NUM_COLOURS
+from harness.board.export import board_json
 from harness.board.index import Board
 from harness.board.pages.render import ROWS_FIRST, allowed_words, render_pages
 from harness.board.pages.time_view import accelerator_facts, accelerators_of
@@ -34,7 +35,8 @@ from tests.harness.board.test_index import (
     ruleset,
     submit,
 )
-from tests.rules.box import configure, put, recount
+from tests.harness.submission.test_receipts import witnessed
+from tests.rules.box import Box, configure, put, recount
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -203,6 +205,21 @@ def test_a_result_page_has_all_its_parts(site: Path, board: Board) -> None:
         assert text in page, text
     assert "The code that ran is not that of a release" not in page
     assert len(entry.downloads) == 16  # five logs, as many of power, idle, two lists, claim, manifest, description
+
+
+@pytest.mark.parametrize("is_said", [True, False])
+def test_how_often_it_was_tried_is_with_the_facts_of_a_result(tmp_path: Path, is_said: bool) -> None:
+    """On its page, in the text and in the data, with where it is from; nothing where the witness does not say."""
+    box = Box(tmp_path)
+    witnessed(box, campaign={"tried": 1_234} if is_said else {})
+    board = board_of(tmp_path / "tree")
+    [entry] = board.entries.values()
+    page = dict(render_pages(board))[entry.page].decode()
+
+    assert ("Campaigns tried" in page, "<dd>1,234<small>by this submitter" in page) == (is_said, is_said)
+    assert ("witnessed (W2), 1,234 campaigns tried" in leaderboard_text(board.leaderboard)) is is_said
+    [table] = json.loads(board_json(board))["tables"]
+    assert table["rows"][0]["num_campaigns"] == (1_234 if is_said else None)
 
 
 def test_a_result_page_says_how_its_score_is_made(site: Path, board: Board) -> None:

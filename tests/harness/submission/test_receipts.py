@@ -22,6 +22,7 @@ from harness.submission.receipts import (
     drawn,
     evaluations,
     leaves,
+    num_campaigns,
     num_unfinished,
     parse_campaign,
     parse_receipts,
@@ -62,6 +63,16 @@ def test_classes_follow_from_what_is_there(tmp_path: Path) -> None:
     found.append(seen(read_result(box.folder)))
 
     assert found == [("W0", 0), ("W2", 41), ("W1", 33), ("W0", 32), ("W0", 32)]
+
+
+@pytest.mark.parametrize(("said", "known"), [(3, 3), (1, 1), (0, None), (True, None), ("3", None), (..., None)])
+def test_the_end_of_a_campaign_says_how_many_were_tried(tmp_path: Path, said: Any, known: int | None) -> None:
+    """If it says so; of a result whose other starts are not known, nothing is said."""
+    box = Box(tmp_path)
+    result = witnessed(box, campaign={} if said is ... else {"tried": said})
+    assert num_campaigns(result) == known
+    (box.folder / CAMPAIGN_NAME).unlink()
+    assert num_campaigns(read_result(box.folder)) is None
 
 
 def test_a_run_without_start_or_end_was_not_streamed(tmp_path: Path) -> None:
