@@ -67,7 +67,13 @@ def test_two_nodes_are_reached_over_their_cable(start: Callable[..., Running]) -
 
 
 @needs_namespaces
-@pytest.mark.parametrize("what", node_kills.VICTIMS)
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(what, marks=pytest.mark.release) if what == "helper and starter" else what
+        for what in node_kills.VICTIMS
+    ],
+)
 def test_whatever_is_killed_the_run_ends_with_the_node_and_nothing_is_left(tmp_path: Path, what: str) -> None:
     """Every rank has started a process that left its session twice; python -m tests.node_kills makes more of these."""
     node = node_kills.VICTIMS[what][1][-1]

@@ -37,6 +37,7 @@ def test_namespaces_train_as_one_node(tmp_path: Path, alone: list[dict[str, Any]
     assert trained(tmp_path / "out") == alone
 
 
+@pytest.mark.release  # what Slurm starts is in test_slurm_jobs, what the nodes compute in the test above
 @pytest.mark.skipif(bool(slurm.MISSING), reason=slurm.WHY_SKIPPED)
 def test_job_of_slurm_trains_as_one_node(tmp_path: Path, alone: list[dict[str, Any]]) -> None:
     """All three runs in one allocation."""

@@ -92,6 +92,7 @@ def test_no_check_sees_it(forged: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_it_is_not_reproduced(forged: Path, tmp_path: Path) -> None:
     """Five real runs: shown to be worse than claimed, by about a quarter."""
     done = tta(tmp_path, "reproduce", forged, "--runs", 5, "--format", "json", "--no-mlflow", "--out", tmp_path / "new")

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wanted", ["reproduced", "not reproduced"])
+@pytest.mark.parametrize("wanted", [pytest.param("reproduced", marks=pytest.mark.release), "not reproduced"])
 def test_interrupted_at_random_moments_it_comes_to_its_verdict(tmp_path: Path, wanted: str) -> None:
     """`python -m tests.reproduction_kills 20` does it twenty times."""
     tree = reproduction_kills.learning_tree(tmp_path / "tree")

@@ -348,9 +348,10 @@ def test_command_makes_runs_and_the_same_goes_on(tmp_path: Path) -> None:
     """Of the toy, which misses its target: six runs, of which the second call makes one again, with its seeds."""
     tree = toy_tree(tmp_path)
     command = ["variance", "toy", "--ruleset", "toy_rules", "--out", "out", "--data", "data", "--sources", "weights"]
+    command += ["--runs", "2", "--bases", "1", "--no-mlflow"]
 
     def called() -> dict[str, Seeds | None]:
-        running = Running([*command, "--runs", "2", "--bases", "1"], tree)
+        running = Running(command, tree)
         try:
             status = running.wait(1200)  # six runs
         finally:
