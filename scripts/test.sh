@@ -19,11 +19,12 @@ if [ -z "$with_slow" ]; then
 fi
 # Every part runs even if one before it failed, so that one call reports all failures.
 failed=
-say "fast tests of all but the workloads, and their coverage"
+say "fast tests of all but the workloads and the service, and their coverage"
 export python
 bash scripts/coverage.sh || failed=1
-say "property tests and slow tests of all but the workloads"
-"$python" -m pytest -n 2 -m "(slow or hypothesis) and not release and not gpu" tests --ignore=tests/workloads "$@" || failed=1
-say "tests of the workloads"
-"$python" -m pytest -n 2 -m "not release and not gpu" tests/workloads "$@" || failed=1
+say "property tests and slow tests of all but the workloads and the service"
+"$python" -m pytest -n 2 -m "(slow or hypothesis) and not release and not gpu" tests \
+    --ignore=tests/workloads --ignore=tests/harness/service "$@" || failed=1
+say "tests of the service and of the workloads"
+"$python" -m pytest -n 2 -m "not release and not gpu" tests/harness/service tests/workloads "$@" || failed=1
 [ -z "$failed" ] || { say "FAILED: see above"; exit 1; }
