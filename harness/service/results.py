@@ -179,3 +179,10 @@ def ranked() -> Select[Any]:
         .select_from(source)
         .where(_submission.c.state.in_(RANKED), _submission.c.superseded_by.is_(None), _row.c.seconds.is_not(None))
     )
+
+
+@functools.cache
+def listed() -> Select[Any]:
+    """Return the query of what is ranked, without the long texts that a row on a page does not show."""
+    columns = ranked().selected_columns
+    return ranked().with_only_columns(*(item for item in columns if item.name not in ("errors", "words", "document")))

@@ -22,7 +22,7 @@ def found(connection: Connection, text: str, limit: int) -> list[RowMapping]:
     """Return the ranked results in which each word of `text` begins a word, those that were announced last first."""
     words = text.lower().split()[:_MAX_WORDS]
     known = [few for word in words if (few := _having(connection, word)) is not None]
-    query = results.ranked().order_by(_row.c.submission.desc(), _row.c.verdict.desc()).limit(limit)
+    query = results.listed().order_by(_row.c.submission.desc(), _row.c.verdict.desc()).limit(limit)
     has_all = [_row.c.words.contains(f" {word}", autoescape=True) for word in words]
     if known:
         candidates = set.intersection(*known)

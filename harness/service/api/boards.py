@@ -33,7 +33,11 @@ Text = Annotated[str | None, Query(max_length=300)]
 
 def _kept(instance: Instance, key: tuple[object, ...], make: Callable[[], dict[str, Any]]) -> Response:
     """Return an answer that is the same for everybody, made once in an edition."""
-    return Response(instance.of_edition(key, lambda: bytes(JSONResponse(make()).body)), media_type="application/json")
+    return Response(_kept_body(instance, key, make), media_type="application/json")
+
+
+def _kept_body(instance: Instance, key: tuple[object, ...], make: Callable[[], dict[str, Any]]) -> bytes:
+    return instance.of_edition(key, lambda: bytes(JSONResponse(make()).body))
 
 
 @router.get("/boards", response_model=dict[str, Any])
@@ -76,7 +80,7 @@ def board(
     asked = (benchmark, division, ruleset, metric, accelerator, after, limit)
 
     def made() -> dict[str, Any]:
-        found = rows(instance, *asked)
+        found = rows(instance, *asked, whole=True)
         return {
             "benchmark": benchmark,
             "division": division,
@@ -109,8 +113,12 @@ def rows(
     accelerator: str | None,
     after: str | None,
     limit: int,
+    *,
+    whole: bool = False,
 ) -> Rows:
     """Return rows of a table in the order of a metric, as the interface and the pages show them.
+
+    whole: with the document of each result, which only the interface gives.
 
     Raises:
         UsageError: `after` is not what was given as `next`.
@@ -118,7 +126,7 @@ def rows(
     column = _COLUMNS[metric]
     with instance.database.read() as connection:
         digest = ruleset or current_digest(connection)
-        query = results.ranked().where(
+        query = (results.ranked() if whole else results.listed()).where(
             _row.c.benchmark == benchmark, _row.c.division == division, _row.c.ruleset_digest == digest
         )
         if accelerator is not None:
@@ -179,11 +187,22 @@ def board_records(
 ) -> Response:
     """Return which results were the best when they were published. accelerator: among those with this one."""
     asked = (benchmark, division, ruleset, accelerator)
-    return _kept(instance, ("records", *asked), lambda: records(instance, *asked))
+    return _kept(instance, ("records", *asked), lambda: _records(instance, *asked))
 
 
-def records(instance: Instance, benchmark: str, division: str, ruleset: str | None, accelerator: str) -> dict[str, Any]:
-    """Return the records of a table, as the interface and the pages show them."""
+def records(
+    instance: Instance, benchmark: str, division: str, ruleset: str | None, accelerator: str
+) -> list[dict[str, Any]]:
+    """Return the records of a table for its pages: what the interface gives, from what is kept of that."""
+    asked = (benchmark, division, ruleset, accelerator)
+    body = _kept_body(instance, ("records", *asked), lambda: _records(instance, *asked))
+    found: list[dict[str, Any]] = json.loads(body)["records"]
+    return found
+
+
+def _records(
+    instance: Instance, benchmark: str, division: str, ruleset: str | None, accelerator: str
+) -> dict[str, Any]:
     table, submission, organisation = schema.record, schema.submission, schema.organisation
     with instance.database.read() as connection:
         digest = ruleset or current_digest(connection)
