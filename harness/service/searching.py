@@ -18,11 +18,15 @@ _MAX_WORDS = 5
 _LAST = "\U0010ffff"  # sorts after every character
 
 
-def found(connection: Connection, text: str, limit: int) -> list[RowMapping]:
-    """Return the ranked results in which each word of `text` begins a word, those that were announced last first."""
+def found(connection: Connection, text: str, limit: int, *, whole: bool = False) -> list[RowMapping]:
+    """Return the ranked results in which each word of `text` begins a word, those that were announced last first.
+
+    whole: with the document of each, which only the interface gives.
+    """
     words = text.lower().split()[:_MAX_WORDS]
     known = [few for word in words if (few := _having(connection, word)) is not None]
-    query = results.listed().order_by(_row.c.submission.desc(), _row.c.verdict.desc()).limit(limit)
+    query = results.ranked() if whole else results.listed()
+    query = query.order_by(_row.c.submission.desc(), _row.c.verdict.desc()).limit(limit)
     has_all = [_row.c.words.contains(f" {word}", autoescape=True) for word in words]
     if known:
         candidates = set.intersection(*known)

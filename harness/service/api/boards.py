@@ -287,7 +287,7 @@ def search(
 ) -> dict[str, Any]:
     """Return ranked results in which each word begins a word of a name, those that were announced last first."""
     with instance.database.read() as connection:
-        rows = searching.found(connection, q, limit)
+        rows = searching.found(connection, q, limit, whole=True)
         tallies = repetitions.tallies(connection, rows)
     return {
         "rows": [
