@@ -46,6 +46,10 @@ VERBS = {
     "variance": Verb(
         "harness.commands.variance", "Find out where the scatter of runs comes from, and which tolerance it calls for."
     ),
+    "profile": Verb(
+        "harness.commands.profile",
+        "Profile a benchmark here: its network, the phases of a step, operators, memory, utilisation.",
+    ),
     "derive": Verb(
         "harness.commands.derive",
         "Recompute every number shown for a result from its raw logs, with formula, file and line, and compare it with "

@@ -18,9 +18,9 @@ HOMES = {
     "cryptography": {"service.signing"},
     "fastapi": {"service.api", "service.pages", "service.web"},
     "h11": {"service.delivering"},
-    "jinja2": {"board", "checker.report", "reproduction.page", "service.pages"},
+    "jinja2": {"board", "characterise.page", "checker.report", "reproduction.page", "service.pages"},
     "joserfc": {"service.oidc"},
-    "markupsafe": {"board", "reproduction.page", "service.pages"},
+    "markupsafe": {"board", "characterise.report", "reproduction.page", "service.pages"},
     "mlflow": {"tracking.store", "tracking.system_metrics"},
     "msgspec": {"log"},
     "numpy": {"service.ranking", "run.array_stream", "run.evaluator", "run.ranks", "run.worker", "workload"},
@@ -35,6 +35,7 @@ HOMES = {
     "sqlalchemy": {"service", "tracking.store"},  # the last for MLflow's exceptions
     "starlette": {"board.service", "service"},
     "torch": {
+        *(f"characterise.{name}" for name in ("measuring", "network", "peaks", "program", "watching")),
         "run.all_reduce",
         "run.equivalence",
         "run.numerics",
