@@ -50,6 +50,10 @@ VERBS = {
         "harness.commands.profile",
         "Profile a benchmark here: its network, the phases of a step, operators, memory, utilisation.",
     ),
+    "sweep": Verb(
+        "harness.commands.sweep",
+        "Measure how a benchmark's pace depends on batch size, precision, data and devices.",
+    ),
     "derive": Verb(
         "harness.commands.derive",
         "Recompute every number shown for a result from its raw logs, with formula, file and line, and compare it with "

@@ -31,7 +31,8 @@ Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 def asked(num_devices: int) -> Iterator[Ask]:
     """Start a process for each device; yield a function that sends a command and returns the answer.
 
-    The processes are not confined: they run the workload as it is, and no result comes of it.
+    The processes are ended afterwards, whatever they do. They are not confined: they run the workload as it is, and no
+    result comes of it.
 
     Raises (the function):
         UsageError, DataError: the workload refuses what it was asked for. OutOfMemory: it does not fit.
@@ -59,7 +60,6 @@ def asked(num_devices: int) -> Iterator[Ask]:
             try:
                 worker.start(tick, START_LIMIT_S)
                 yield ask
-                ask({"do": "close"})
             finally:
                 worker.stop(0.0)
 

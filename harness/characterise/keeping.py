@@ -51,6 +51,18 @@ def kept(folder: Path, name: str, report: Report, document: Mapping[str, Any]) -
     return tuple(paths.values())
 
 
+def kept_again(folder: Path, name: str, report: Report, document: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Write the same in place of earlier versions, for what is made from another file.
+
+    Raises:
+        OutputError: one of them cannot be written.
+    """
+    texts = {"json": as_json(document) + "\n", "txt": as_text(report) + "\n", "html": as_html(report)}
+    for kind, text in texts.items():
+        write_again(folder / f"{name}.{kind}", text)
+    return tuple(folder / f"{name}.{kind}" for kind in texts)
+
+
 def write_again(path: Path, text: str) -> None:
     """Write a file that is made from another one, in place of an earlier version.
 

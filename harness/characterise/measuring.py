@@ -14,11 +14,14 @@ from typing import Any
 import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils import _pytree as trees
 
-from harness.characterise.network import Call, Counted, Kept, counted, fingerprint, memory
+from harness.characterise.cells import REAL
+from harness.characterise.network import Call, Counted, Kept, counted, fingerprint, memory, replaced
 from harness.characterise.operators import by_kind, is_operator
 from harness.characterise.summaries import PHASES, covered, summary
 from harness.characterise.watching import Clock, Exchange, Network, Step, Watch, network_of
+from harness.errors import UsageError
 from harness.run.ranks import Ranks
 from harness.workload import Arrays, Evaluator, Session
 
@@ -219,6 +222,66 @@ def _evaluated(session: Session, evaluator: Evaluator | None, ranks: Ranks) -> t
         while ranks.broadcast(None)["for_all"]:
             session.predict({})
     return perf_counter() - begun, inference_s, num_examples
+
+
+def window(
+    session: Session, kind: str, batch_size: int, num_steps: int, ranks: Ranks, clock: Clock | None = None
+) -> dict[str, Any]:
+    """Seconds of each of `num_steps` steps, waited for one by one; of several ranks those of the slowest.
+
+    kind: `REAL`: blocks of the session. `SYNTHETIC`: what a block's updates were given once is given to them again and
+    again, so that nothing is fetched, read, or collected.
+
+    Raises:
+        UsageError: the session has no synthetic data.
+    """
+    clock = clock or Clock()
+    do = (lambda: session.train_block(batch_size)) if kind == REAL else repeating(session, batch_size)
+    for _ in range(NUM_SETTLING):
+        do()
+    seconds, waited = [], []
+    for _ in range(num_steps):
+        clock.synchronise()
+        begun = clock.now()
+        block = do()
+        ended = clock.now()
+        clock.synchronise()
+        seconds.append(clock.seconds(begun, ended))
+        waited.append(0.0 if block is None else block.data_wait_s)
+    slowest = max(ranks.gather((seconds, waited)), key=lambda one: summary(one[0]).median)
+    return {"seconds": slowest[0], "waited": slowest[1]}
+
+
+def repeating(session: Session, batch_size: int) -> Callable[[], None]:
+    """Return what does the updates of a block again, with the tensors that they were given.
+
+    The sessions of `workloads/` make their updates by the `step` of their `execution` (`workloads.execution`).
+
+    Raises:
+        UsageError: this one does not.
+    """
+    execution: Any = getattr(session, "execution", None)
+    if not callable(getattr(execution, "step", None)):
+        raise UsageError("--data synthetic: the session has no `execution` whose steps could be repeated")
+    step, given = execution.step, []
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        given.append((_copied(args), _copied(kwargs)))
+        return step(*args, **kwargs)
+
+    with replaced(execution, "step", noted):
+        session.train_block(batch_size)
+
+    def repeat() -> None:
+        for args, kwargs in given:
+            step(*args, **kwargs)
+
+    return repeat
+
+
+def _copied(tree: Any) -> Any:
+    """The same with copies of its tensors: a loader may use their memory again."""
+    return trees.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, tree)
 
 
 def peak_memory() -> dict[str, int | None]:

@@ -155,7 +155,7 @@ class Fingerprint:
     """What tells two networks apart that have one name.
 
     network: SHA-256 over names, shapes and types of the parameters and buffers, and over the set of operators, those of
-        convolutions and poolings with their strides: the same at any batch size and length.
+        convolutions and poolings with their strides: in one precision the same at any batch size and length.
     forward: SHA-256 over the list of operators with the shapes and types of their inputs and outputs, of the first
         step's forward passes: that of the same batch size as well.
     num_parameters: elements, shared ones once; num_trainable: those with a gradient; num_buffers: elements of buffers.

@@ -11,10 +11,11 @@ from harness import __version__
 from harness.characterise.asking import Ask, OutOfMemory, asked, training
 from harness.characterise.batches import Largest, bisected, predicted
 from harness.characterise.operators import CONVENTION, TRAINING_FACTOR
+from harness.characterise.planning import planned
 from harness.characterise.summaries import PHASES, Summary, straight_line
 from harness.errors import UsageError
 from harness.ruleset.model import RuleSet
-from harness.run.benchmark import OPEN, Request, shared_plan
+from harness.run.benchmark import Request
 from harness.run.plan import Plan
 from harness.tracking.measurement import Measurement, measurement
 
@@ -168,16 +169,6 @@ def profile(wanted: ProfileRequest, ruleset: RuleSet, say: Callable[[str], None]
         largest=largest,
         refused=refused,
     )
-
-
-def planned(request: Request, batch_size: int | None, ruleset: RuleSet) -> Plan:
-    """The plan of runs as they would be, in the division that permits any batch size and precision."""
-    rules = ruleset.benchmark(request.workload, request.suite)
-    overrides = () if batch_size is None else (f"global_batch_size={batch_size}",)
-    if OPEN not in ruleset.divisions:
-        raise UsageError(f"ruleset {ruleset.version}: has no {OPEN} division, which permits any batch size")
-    fields = {**{name: getattr(request, name) for name in request.__slots__}, "division": OPEN, "overrides": overrides}
-    return shared_plan(Request(**fields), ruleset, rules)
 
 
 def _largest(

@@ -4,7 +4,7 @@ Rank 0 inherits a socket (`--control FD`), by which it is asked, and passes each
 
     profile   a session as a whole: `harness.characterise.measuring`
     memory    the memory of a session's step at another batch size
-    close     end
+    window    steps of a session with real data, and with batches that it has already
 """
 
 from __future__ import annotations
@@ -77,18 +77,33 @@ def memory(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     )
 
 
-_COMMANDS = {"profile": profile, "memory": memory}
+def window(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
+    """Steps of a session, with each kind of data that is asked for."""
+    config = command["config"]
+    session = opened(config)
+    try:
+        begun = measuring.started(session, lambda own: initialise(own, config, ranks.rank), Path(command["data_dir"]))
+        batch_size = int(config["hyperparameters"]["global_batch_size"])
+        found = {
+            kind: measuring.window(session, kind, batch_size, int(command["num_steps"]), ranks)
+            for kind in command["kinds"]
+        }
+    finally:
+        session.close()
+        measuring.released()
+    return {**begun, "windows": found, "peak_memory": measuring.peak_memory()}
+
+
+_COMMANDS = {"profile": profile, "memory": memory, "window": window}
 
 
 def serve(channel: JsonSocket | None, ranks: Ranks) -> None:
-    """Answer commands until one closes, or until a rank of several fails."""
+    """Answer commands until the other side is gone, or until a rank of several fails."""
     while True:
         command = ranks.broadcast(None if channel is None else channel.receive(timeout_s=None))
         answer: dict[str, Any] = {}
         try:
-            if command["do"] == "close":
-                answer = {"ok": True}
-            elif command["do"] in _COMMANDS:
+            if command["do"] in _COMMANDS:
                 answer = {**_COMMANDS[command["do"]](command, ranks), "ok": True}
             else:
                 raise WorkerError(f"unknown command {command['do']!r}")
@@ -104,8 +119,6 @@ def serve(channel: JsonSocket | None, ranks: Ranks) -> None:
             measuring.released()
         if channel is not None:
             channel.send(answer)
-        if command["do"] == "close":
-            return
 
 
 def main(control: int | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -89,6 +90,7 @@ class ToySession:
         self.optimizer = PausingSGD(self.network.parameters(), lr=0.01, momentum=0.9)
         self.optimizer.pause = self.pause
         self.updates = updates
+        self.execution = SimpleNamespace(step=self._update)
         self.batch = batch or (lambda n: (torch.randn(n, INPUTS), torch.randn(n, OUTPUTS)))
 
     def pause(self, seconds: float) -> None:
@@ -96,25 +98,27 @@ class ToySession:
             self.clock.at += seconds
 
     def train_block(self, num_samples: int) -> Block:
-        loss = torch.zeros(())
-        waited_s = 0.0
+        loss, batch, waited_s = torch.zeros(()), self.batch(num_samples), 0.0
         for _ in range(self.updates):
             self.pause(DATA_S)
             waited_s += DATA_S if self.clock is not None else 0.0
-            x, y = self.batch(num_samples)
-            self.optimizer.zero_grad(set_to_none=True)
-            output = self.model(x)
-            if self.clock is not None:
-                output = _Slow.apply(output, self.pause)
-            loss = nn.functional.mse_loss(output, y)
-            self.pause(LOSS_S)
-            loss.backward()
-            self.pause(CLIP_S)
-            self.optimizer.step()
+            loss = self.execution.step(*batch)
         self.pause(READ_S)
         with torch.no_grad():
-            self.model(x)  # without gradients it is no part of training
+            self.model(batch[0])  # without gradients it is no part of training
         return Block(num_samples, loss.item(), waited_s)
+
+    def _update(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        output = self.model(x)
+        if self.clock is not None:
+            output = _Slow.apply(output, self.pause)
+        loss = nn.functional.mse_loss(output, y)
+        self.pause(LOSS_S)
+        loss.backward()
+        self.pause(CLIP_S)
+        self.optimizer.step()
+        return loss
 
     def prepare(self) -> None: ...
     def initialise(self) -> None: ...
