@@ -1,4 +1,4 @@
-"""What a device reaches in single operations: matrix products, convolutions, copies, and reading its memory.
+"""What a device reaches in single operations: matrix products, convolutions, copies, reading memory, sums.
 
 By `torch.utils.benchmark.Timer`, which warms up, waits for the device, and repeats what is short. A rate is that of the
 median time.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any
 
 import torch
 from torch.utils.benchmark import Timer
 
+from harness.characterise.summaries import summary
 from harness.run import numerics
+from harness.run.all_reduce import bus_bytes_per_s
+from harness.run.ranks import Ranks
 
 # M, N, K of C (M, N) = A (M, K) B (K, N). The first four are training problems of DeepBench (recurrent networks and
 # speech); the last one is as large as gives a device its peak. Source: github.com/baidu-research/DeepBench,
@@ -24,6 +28,7 @@ HOST_CUBE, ACCELERATOR_CUBE = 1024, 8192
 # its middle; on a host with an eighth of the images.
 CONVOLUTIONS = ((32, 3, 224, 224, 64, 7, 2), (32, 128, 28, 28, 128, 3, 1), (32, 256, 14, 14, 1024, 1, 1))
 COPY_BYTES = 256 << 20  # larger than the caches of any host
+REDUCED_BYTES = (1 << 20, 16 << 20, 64 << 20)  # small layers' gradients, a bucket of DDP, and a network's
 _TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -130,3 +135,43 @@ def multiplies_in_tf32() -> bool | None:
     a = torch.full((256, 256), 1 + 2.0**-12, device=device())
     product = torch.mm(a, torch.eye(256, device=device()))
     return bool((product[0, 0] == 1.0).item())
+
+
+def all_reduces(ranks: Ranks, num_repeats: int = 7) -> list[dict[str, Any]]:
+    """Time sums over all ranks, of gradients of three sizes: each repeat as long as on the slowest rank.
+
+    bytes_per_s: bus bandwidth, which does not depend on the number of ranks. is_right: whether the sums are right.
+    """
+    import torch.distributed as dist
+
+    found = []
+    for size in REDUCED_BYTES:
+        seconds, is_right = [], True
+        for _ in range(num_repeats + 1):  # the first one makes the connections
+            values = torch.ones(size // 4, device=device())
+            dist.barrier()
+            _synchronise()
+            begun = perf_counter()
+            dist.all_reduce(values)
+            _synchronise()
+            seconds.append(max(ranks.gather(perf_counter() - begun)))
+            is_right = is_right and bool((values == ranks.world_size).all())
+        times = summary(seconds[1:])
+        rate = bus_bytes_per_s(size, times.median, ranks.world_size)
+        found.append(
+            {
+                "bytes": size,
+                "ranks": ranks.world_size,
+                "bytes_per_s": rate,
+                "median_s": times.median,
+                "iqr_s": times.iqr,
+                "num": times.num,
+                "is_right": is_right,
+            }
+        )
+    return found
+
+
+def _synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -5,6 +5,7 @@ Rank 0 inherits a socket (`--control FD`), by which it is asked, and passes each
     profile   a session as a whole: `harness.characterise.measuring`
     memory    the memory of a session's step at another batch size
     window    steps of a session with real data, and with batches that it has already
+    preflight single operations of the devices, without any session
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -94,7 +98,54 @@ def window(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     return {**begun, "windows": found, "peak_memory": measuring.peak_memory()}
 
 
-_COMMANDS = {"profile": profile, "memory": memory, "window": window}
+def preflight(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
+    """Single operations, on all ranks at once. What is not begun within `limit_s` is named in `skipped`."""
+    begun, least_s = perf_counter(), float(command["least_s"])
+    found: dict[str, Any] = {
+        name: [] for name in ("matrix_products", "convolutions", "copies", "memory", "all_reduces")
+    }
+    skipped: list[str] = []
+
+    def measured(name: str, what: str, measure: Callable[[], list[dict[str, Any]]]) -> None:
+        if ranks.broadcast({"is_late": perf_counter() - begun > command["limit_s"]})["is_late"]:
+            skipped.append(what)
+        else:
+            of_ranks = ranks.gather(measure())
+            found[name] += [_of_slowest([one[number] for one in of_ranks]) for number in range(len(of_ranks[0]))]
+
+    if ranks.world_size > 1:
+        measured("all_reduces", "all-reduce", lambda: peaks.all_reduces(ranks))
+    measured("copies", "copies", lambda: peaks.copies(least_s))
+    measured("memory", "memory", lambda: [peaks.memory_reading(least_s)])
+    for precision in peaks.precisions():
+        for shape in peaks.shapes():
+            name = f"matrix product {shape}, {precision}"
+            measured("matrix_products", name, partial(_listed, peaks.matrix_product, precision, shape, least_s))
+        for problem in peaks.CONVOLUTIONS:
+            name = f"convolution {problem}, {precision}"
+            measured("convolutions", name, partial(_listed, peaks.convolution, precision, problem, least_s))
+    with peaks.computing_in("fp32"):
+        is_tf32 = peaks.multiplies_in_tf32()
+    return {
+        **found,
+        "skipped": skipped,
+        "fp32_is_tf32": is_tf32,
+        "seconds": perf_counter() - begun,
+        "world": ranks.gather(ranks.describe()),
+    }
+
+
+def _listed(measure: Callable[..., dict[str, Any]], *arguments: Any) -> list[dict[str, Any]]:
+    return [measure(*arguments)]
+
+
+def _of_slowest(of_ranks: list[dict[str, Any]]) -> dict[str, Any]:
+    """The measurement of the slowest device, and its rank: one that is throttled is not hidden by the others."""
+    rank, slowest = max(enumerate(of_ranks), key=lambda item: float(item[1]["median_s"]))
+    return {**slowest, "slowest_rank": rank}
+
+
+_COMMANDS = {"profile": profile, "memory": memory, "window": window, "preflight": preflight}
 
 
 def serve(channel: JsonSocket | None, ranks: Ranks) -> None:
