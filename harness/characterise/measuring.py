@@ -7,6 +7,7 @@ import gc
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -26,6 +27,7 @@ from harness.run.ranks import Ranks
 from harness.workload import Arrays, Evaluator, Session
 
 MAX_SHAPES = 16  # of the forward passes of steps whose shapes differ, as many are counted
+NUM_REPEATED = 8  # blocks whose updates are repeated with synthetic data
 NUM_SETTLING = 3  # steps before those that are measured
 EVALUATIONS, EVALUATIONS_S = 3, 5.0  # so many, unless the first of them take longer
 _STEP_NAME = "tta_step"
@@ -65,7 +67,7 @@ def profiled(
         "steps": _of_steps(steps, ranks),
         "network": _of_network(session, network, exchange, batch_size),
         "operators": traced(session, batch_size, num_traced),
-        "evaluation": evaluated(session, evaluator, ranks),
+        "evaluation": evaluated(session, evaluator, ranks, lambda: session.train_block(batch_size * NUM_SETTLING)),
         "peak_memory": peak_memory(),
     }
 
@@ -185,16 +187,20 @@ def clipped(spans: Sequence[tuple[float, float]], window: tuple[float, float]) -
     return [(max(a, window[0]), min(b, window[1])) for a, b in spans if b > window[0] and a < window[1]]
 
 
-def evaluated(session: Session, evaluator: Evaluator | None, ranks: Ranks) -> dict[str, Any]:
+def evaluated(
+    session: Session, evaluator: Evaluator | None, ranks: Ranks, train: Callable[[], object]
+) -> dict[str, Any]:
     """Evaluate as a run does, several times; the seconds of the whole, and those of `predict` in them: inference.
 
-    What a run does between its processes is left out: the predictions are not sent.
+    train: does some steps before each, since what was cached is then the training's, as in a run. What a run does
+    between its processes is left out: the predictions are not sent.
     """
     found: list[tuple[float, float, int]] = []
     while True:
         is_enough = len(found) == EVALUATIONS or sum(one[0] for one in found) > EVALUATIONS_S
         if ranks.broadcast({"ends": is_enough})["ends"]:
             break
+        train()
         found.append(_evaluated(session, evaluator, ranks))
     return {
         "seconds": _summary([seconds for seconds, _, _ in found]),
@@ -229,8 +235,8 @@ def window(
 ) -> dict[str, Any]:
     """Seconds of each of `num_steps` steps, waited for one by one; of several ranks those of the slowest.
 
-    kind: `REAL`: blocks of the session. `SYNTHETIC`: what a block's updates were given once is given to them again and
-    again, so that nothing is fetched, read, or collected.
+    kind: `REAL`: blocks of the session. `SYNTHETIC`: what the updates of a few blocks were given is given to them again
+    and again, so that nothing is fetched, read, or collected.
 
     Raises:
         UsageError: the session has no synthetic data.
@@ -252,8 +258,10 @@ def window(
     return {"seconds": slowest[0], "waited": slowest[1]}
 
 
-def repeating(session: Session, batch_size: int) -> Callable[[], None]:
-    """Return what does the updates of a block again, with the tensors that they were given.
+def repeating(session: Session, batch_size: int, num_blocks: int = NUM_REPEATED) -> Callable[[], None]:
+    """Return what does the updates of a block again, with the tensors that they were given: of one block after another.
+
+    num_blocks: batches of sentences or of speech differ in length, and one of them would stand for none of the others.
 
     The sessions of `workloads/` make their updates by the `step` of their `execution` (`workloads.execution`).
 
@@ -263,17 +271,21 @@ def repeating(session: Session, batch_size: int) -> Callable[[], None]:
     execution: Any = getattr(session, "execution", None)
     if not callable(getattr(execution, "step", None)):
         raise UsageError("--data synthetic: the session has no `execution` whose steps could be repeated")
-    step, given = execution.step, []
+    step = execution.step
+    blocks: list[list[tuple[Any, Any]]] = []
 
     def noted(*args: Any, **kwargs: Any) -> Any:
-        given.append((_copied(args), _copied(kwargs)))
+        blocks[-1].append((_copied(args), _copied(kwargs)))
         return step(*args, **kwargs)
 
     with replaced(execution, "step", noted):
-        session.train_block(batch_size)
+        for _ in range(num_blocks):
+            blocks.append([])
+            session.train_block(batch_size)
+    of_blocks = cycle(blocks)
 
     def repeat() -> None:
-        for args, kwargs in given:
+        for args, kwargs in next(of_blocks):
             step(*args, **kwargs)
 
     return repeat

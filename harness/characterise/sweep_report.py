@@ -90,8 +90,8 @@ def _inputs(rows: Sequence[Row]) -> Section:
         (_name(one.cell), seconds(one.real_s), seconds(one.synthetic_s), percent(one.fraction)) for one in found
     )
     notes = (
-        "synthetic: what a step was given once is given to it again, so that nothing is read, prepared or collected; "
-        "the share is 1 - synthetic / real, and below 0 by noise alone",
+        "synthetic: a few steps are given again what they were given, so that nothing is read, prepared or collected; "
+        "the share is 1 - synthetic / real; below 0, by noise, or where those few were longer than others",
     )
     header = ("cell", "real", "synthetic", "bound by input")
     return Section("input", "Share that is bound by input", header, lines, notes if found else ())

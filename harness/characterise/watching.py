@@ -212,6 +212,7 @@ class Watch:
         self._marks: list[tuple[str, Any]] = []
         self._calls: list[Call] = []
         self._other_bytes = 0
+        self._num_steps_within = 0
 
     @contextmanager
     def watching(self) -> Iterator[Callable[[int], Step]]:
@@ -221,8 +222,8 @@ class Watch:
                 handle = root.register_forward_pre_hook(self._forward, with_kwargs=True)
                 stack.callback(handle.remove)
             for handle in (
-                register_optimizer_step_pre_hook(lambda *_: self._mark(OPTIMIZER)),
-                register_optimizer_step_post_hook(lambda *_: self._mark(OPTIMIZER_END)),
+                register_optimizer_step_pre_hook(self._stepping),
+                register_optimizer_step_post_hook(self._stepped),
             ):
                 stack.callback(handle.remove)
             stack.enter_context(replaced(torch.autograd, "backward", self._around(torch.autograd.backward)))
@@ -233,6 +234,16 @@ class Watch:
 
     def _mark(self, name: str) -> None:
         self._marks.append((name, self._clock.now()))
+
+    def _stepping(self, *_: Any) -> None:
+        if self._num_steps_within == 0:  # the step of an optimizer may call that of its base class
+            self._mark(OPTIMIZER)
+        self._num_steps_within += 1
+
+    def _stepped(self, *_: Any) -> None:
+        self._num_steps_within -= 1
+        if self._num_steps_within == 0:
+            self._mark(OPTIMIZER_END)
 
     def _forward(self, root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if torch.is_grad_enabled():
@@ -261,7 +272,7 @@ class Watch:
         return watched
 
     def _step(self, batch_size: int) -> Step:
-        self._marks, self._calls, self._other_bytes = [], [], 0
+        self._marks, self._calls, self._other_bytes, self._num_steps_within = [], [], 0, 0
         self._exchange.taken()
         self._clock.synchronise()
         self._mark(BEGIN)

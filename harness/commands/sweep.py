@@ -38,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
         type=_several(str),
         default=KINDS,
         metavar="KINDS",
-        help="real, or synthetic: a step is given the same again and again (default: real,synthetic)",
+        help="real, or synthetic: steps are given the same again and again (default: real,synthetic)",
     )
     parser.add_argument(
         "--devices", type=_several(as_positive), default=(1,), metavar="N,N", help="numbers of processes (default: 1)"

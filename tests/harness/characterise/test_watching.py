@@ -32,6 +32,7 @@ def test_every_phase_of_a_known_step(updates: int) -> None:
     forward pass without gradients is no phase of its own."""
     clock = HandClock()
     session = ToySession(clock, updates)
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # from now on torch calls hooks for the base class, too
     network = network_of(lambda: session.train_block(4))
 
     with Watch(session, network, Exchange(network, clock), clock=clock).watching() as step:

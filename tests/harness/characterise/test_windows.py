@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from harness.characterise.cells import REAL, SYNTHETIC, Cell, Row, input_shares, intercepts  # noqa: E402
-from harness.characterise.measuring import window  # noqa: E402
+from harness.characterise.measuring import repeating, window  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
 from tests.harness.characterise.toys import (  # noqa: E402
     BACKWARD_S,
@@ -54,6 +54,30 @@ def test_synthetic_steps_train() -> None:
 
     assert not torch.equal(session.network.first.weight, before)
     assert session.execution.step == session._update
+
+
+def test_batches_take_turns() -> None:
+    """Of steps whose batches differ, each is repeated, and none stands for all."""
+    clock, sizes = HandClock(), iter([1, 2, 3])
+    session = ToySession(batch=lambda n: (torch.randn(next(sizes), 4), torch.zeros(())))
+    session.execution.step = _stepping(clock)
+    repeat = repeating(session, 4, 3)
+    begun = clock.at
+    times = []
+
+    for _ in range(6):
+        repeat()
+        times.append(clock.at - begun)
+
+    assert times == [1, 3, 6, 7, 9, 12]
+
+
+def _stepping(clock: HandClock) -> Any:
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        clock.at += len(x)
+        return torch.zeros(())
+
+    return step
 
 
 def test_session_without_synthetic_data_says_so() -> None:
