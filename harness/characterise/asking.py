@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.base import signals
-from harness.errors import DataError, Interrupted, UsageError, WorkerError, printable
+from harness.errors import DataError, Interrupted, MissingDependencyError, UsageError, WorkerError, printable
+from harness.run.evaluation import EvaluatedWorker, LaunchedEvaluator
 from harness.run.isolation import Places, choose
 from harness.run.launcher import LaunchedWorker, try_out
 from harness.run.plan import Plan
@@ -28,21 +30,33 @@ Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 @contextmanager
-def asked(num_devices: int) -> Iterator[Ask]:
+def asked(num_devices: int, evaluator: LaunchedEvaluator | None = None) -> Iterator[Ask]:
     """Start a process for each device; yield a function that sends a command and returns the answer.
+
+    evaluator: takes part in the commands `open` and `evaluate`, as in a run.
 
     The processes are ended afterwards, whatever they do. They are not confined: they run the workload as it is, and no
     result comes of it.
+
+    Raises:
+        MissingDependencyError: torch or accelerate is not installed.
 
     Raises (the function):
         UsageError, DataError: the workload refuses what it was asked for. OutOfMemory: it does not fit.
         Interrupted: by a signal. WorkerError: it failed.
     """
+    for library in ("torch", "accelerate"):
+        if importlib.util.find_spec(library) is None:
+            raise MissingDependencyError(
+                f"measuring needs {library!r}, which is not installed: pip install 'tta-harness[train]'"
+            )
     with tempfile.TemporaryDirectory(prefix="tta-characterise-") as folder:
         place = Place(num_devices)
         output = Path(folder) / "output.txt"
         isolation = choose("none", Places(Path(folder)), place, try_out)
-        worker = LaunchedWorker(place, output, isolation, None, (PROGRAM,))
+        stream = None if evaluator is None else evaluator.streams[0]
+        launched = LaunchedWorker(place, output, isolation, stream, (PROGRAM,))
+        worker = launched if evaluator is None else EvaluatedWorker(launched, evaluator, 0)
         with signals.collected() as seen:
 
             def tick() -> None:

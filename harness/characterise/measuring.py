@@ -24,12 +24,11 @@ from harness.characterise.summaries import PHASES, covered, summary
 from harness.characterise.watching import Clock, Exchange, Network, Step, Watch, network_of
 from harness.errors import UsageError
 from harness.run.ranks import Ranks
-from harness.workload import Arrays, Evaluator, Session
+from harness.workload import Session
 
 MAX_SHAPES = 16  # of the forward passes of steps whose shapes differ, as many are counted
 NUM_REPEATED = 8  # blocks whose updates are repeated with synthetic data
 NUM_SETTLING = 3  # steps before those that are measured
-EVALUATIONS, EVALUATIONS_S = 3, 5.0  # so many, unless the first of them take longer
 _STEP_NAME = "tta_step"
 _STATUS = Path("/proc/self/status")
 
@@ -48,10 +47,8 @@ def started(session: Session, initialise: Callable[[Session], None], data_dir: P
     return found
 
 
-def profiled(
-    session: Session, evaluator: Evaluator | None, ranks: Ranks, batch_size: int, num_steps: int, num_traced: int
-) -> dict[str, Any]:
-    """Measure a session that was started. evaluator: on rank 0; None on the others."""
+def profiled(session: Session, ranks: Ranks, batch_size: int, num_steps: int, num_traced: int) -> dict[str, Any]:
+    """Measure the training of a session that was started."""
     network = network_of(lambda: session.train_block(batch_size))
     clock = Clock()
     session.train_block(batch_size * NUM_SETTLING)
@@ -67,7 +64,6 @@ def profiled(
         "steps": _of_steps(steps, ranks),
         "network": _of_network(session, network, exchange, batch_size),
         "operators": traced(session, batch_size, num_traced),
-        "evaluation": evaluated(session, evaluator, ranks, lambda: session.train_block(batch_size * NUM_SETTLING)),
         "peak_memory": peak_memory(),
     }
 
@@ -89,6 +85,7 @@ def _of_steps(steps: Sequence[Step], ranks: Ranks) -> dict[str, Any]:
         "exchange": _summary([step.exchange_s for step in steps]),
         "exchanged_bytes": round(summary([step.exchanged_bytes for step in steps]).median),
         "other_bytes": round(summary([step.other_bytes for step in steps]).median),
+        "other_sums": round(summary([step.other_sums for step in steps]).median),
         "num_updates": round(summary([step.num_updates for step in steps]).median),
         "loss_is_finite": all(math.isfinite(step.loss) for step in steps),
     }
@@ -185,49 +182,6 @@ def _is_of_device(event: Any) -> bool:
 def clipped(spans: Sequence[tuple[float, float]], window: tuple[float, float]) -> list[tuple[float, float]]:
     """The parts of intervals that are inside of a window."""
     return [(max(a, window[0]), min(b, window[1])) for a, b in spans if b > window[0] and a < window[1]]
-
-
-def evaluated(
-    session: Session, evaluator: Evaluator | None, ranks: Ranks, train: Callable[[], object]
-) -> dict[str, Any]:
-    """Evaluate as a run does, several times; the seconds of the whole, and those of `predict` in them: inference.
-
-    train: does some steps before each, since what was cached is then the training's, as in a run. What a run does
-    between its processes is left out: the predictions are not sent.
-    """
-    found: list[tuple[float, float, int]] = []
-    while True:
-        is_enough = len(found) == EVALUATIONS or sum(one[0] for one in found) > EVALUATIONS_S
-        if ranks.broadcast({"ends": is_enough})["ends"]:
-            break
-        train()
-        found.append(_evaluated(session, evaluator, ranks))
-    return {
-        "seconds": _summary([seconds for seconds, _, _ in found]),
-        "inference": _summary([inference for _, inference, _ in found]),
-        "num_examples": found[0][2],
-    }
-
-
-def _evaluated(session: Session, evaluator: Evaluator | None, ranks: Ranks) -> tuple[float, float, int]:
-    begun, inference_s, num_examples = perf_counter(), 0.0, 0
-
-    def predict(inputs: Arrays) -> Arrays:
-        nonlocal inference_s
-        asked = perf_counter()
-        if not inputs:
-            ranks.broadcast({"for_all": True})
-        predictions = session.predict(inputs)
-        inference_s += perf_counter() - asked
-        return predictions
-
-    if evaluator is not None:
-        num_examples = evaluator.quality(predict).num_examples
-        ranks.broadcast({"for_all": False})
-    else:
-        while ranks.broadcast(None)["for_all"]:
-            session.predict({})
-    return perf_counter() - begun, inference_s, num_examples
 
 
 def window(

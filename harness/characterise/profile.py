@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from harness import __version__
@@ -12,10 +14,11 @@ from harness.characterise.asking import Ask, OutOfMemory, asked, training
 from harness.characterise.batches import Largest, bisected, predicted
 from harness.characterise.operators import CONVENTION, TRAINING_FACTOR
 from harness.characterise.planning import planned
-from harness.characterise.summaries import PHASES, Summary, straight_line
+from harness.characterise.summaries import PHASES, Summary, straight_line, summary
 from harness.errors import UsageError
 from harness.ruleset.model import RuleSet
 from harness.run.benchmark import Request
+from harness.run.evaluation import LaunchedEvaluator
 from harness.run.plan import Plan
 from harness.tracking.measurement import Measurement, measurement
 
@@ -23,6 +26,7 @@ FORMAT_VERSION = 1
 KIND = "tta_profile"
 PEAK_S = 0.15  # for each of the five matrix products
 NUM_TRACED = 5
+EVALUATIONS, EVALUATIONS_S = 3, 5.0  # so many, unless the first of them take longer
 FEW_STEPS = 10  # below it a spread says little
 COSTLY_HOOKS = 0.1  # of a step
 
@@ -144,9 +148,15 @@ def profile(wanted: ProfileRequest, ruleset: RuleSet, say: Callable[[str], None]
     plan = planned(wanted.request, wanted.batch_size, ruleset)
     batch_size = int(plan.hyperparameters["global_batch_size"])
     say(f"{plan.rules.name}: {wanted.num_steps} steps of {batch_size} samples on {plan.num_devices} device(s)")
-    with asked(plan.num_devices) as ask:
+    with (
+        tempfile.TemporaryDirectory(prefix="tta-profile-") as place,
+        LaunchedEvaluator(plan, Path(place) / "evaluator.txt") as evaluator,
+        asked(plan.num_devices, evaluator) as ask,
+    ):
+        ask({"do": "open"})
         numbers = {"num_steps": wanted.num_steps, "num_traced": NUM_TRACED, "peak_s": PEAK_S}
         measured = ask(training(plan, do="profile", **numbers))
+        measured["evaluation"] = _evaluations(ask)
         memory_at: dict[int, Mapping[str, int]] = {batch_size: measured["network"]["memory"]}
         largest: Largest | None = None
         refused: tuple[str, ...] = ()
@@ -169,6 +179,26 @@ def profile(wanted: ProfileRequest, ruleset: RuleSet, say: Callable[[str], None]
         largest=largest,
         refused=refused,
     )
+
+
+def _evaluations(ask: Ask) -> dict[str, Any]:
+    """Evaluate as a run does, by a process that has the labels; the seconds of the whole, and of predicting in them.
+
+    Some steps come before each, since what was cached is then the training's.
+    """
+    seconds: list[float] = []
+    num_examples = 0
+    while len(seconds) < EVALUATIONS and sum(seconds) <= EVALUATIONS_S:
+        ask({"do": "steps"})
+        begun = time.perf_counter()
+        num_examples = int(ask({"do": "evaluate"})["num_examples"])
+        seconds.append(time.perf_counter() - begun)
+    inference = ask({"do": "finish"})["inference_s"]
+    return {
+        "seconds": asdict(summary(seconds)),
+        "inference": asdict(summary(inference)),
+        "num_examples": num_examples,
+    }
 
 
 def _largest(

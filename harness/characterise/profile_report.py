@@ -60,7 +60,7 @@ def _phases(profile: Profile) -> Section:
     notes = [
         f"median and median absolute deviation of {profile.num_steps} steps; hooks cost {percent(profile.hook_cost)}",
         f"communication: {steps['exchanged_bytes']:,} bytes of gradients a step and device, and "
-        f"{steps['other_bytes']:,} of other sums",
+        f"{steps['other_bytes']:,} in {steps['other_sums']} other sums",
     ]
     if steps["num_updates"] != 1:
         notes.append(f"a step, which is one global batch, updates the weights {steps['num_updates']} times")

@@ -1,8 +1,13 @@
 """The process that measures: one a device, started in the place of a worker, and never in a run.
 
-Rank 0 inherits a socket (`--control FD`), by which it is asked, and passes each command on to the other ranks:
+Rank 0 inherits a socket (`--control FD`), by which it is asked, and may inherit another one to an evaluator
+(`--stream FD`). It passes each command on to the other ranks:
 
-    profile   a session as a whole: `harness.characterise.measuring`
+    open      nothing: the evaluator answers
+    profile   a session as a whole, which stays open: `harness.characterise.measuring`
+    steps     a few steps of that session
+    evaluate  answer the evaluator with that session's predictions, as a worker does
+    finish    close it
     memory    the memory of a session's step at another batch size
     window    steps of a session with real data, and with batches that it has already
     preflight single operations of the devices, without any session
@@ -27,8 +32,9 @@ from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.characterise import measuring, peaks
 from harness.errors import WorkerError
 from harness.run import numerics, workloads
-from harness.run.ranks import Ranks, failure, initialise
-from harness.workload import Evaluator, RunConfig, Session
+from harness.run.array_stream import ArrayStream
+from harness.run.ranks import Ranks, answer_evaluator, failure, initialise
+from harness.workload import Arrays, RunConfig, Session
 
 
 def opened(config: dict[str, Any]) -> Session:
@@ -37,31 +43,35 @@ def opened(config: dict[str, Any]) -> Session:
     return workloads.workload(config["workload"]).open(RunConfig(**config))
 
 
-def _evaluator(command: dict[str, Any], ranks: Ranks) -> Evaluator | None:
-    if ranks.rank:
-        return None
-    config = command["config"]
-    workload = workloads.workload(config["workload"])
-    return workload.evaluator(config["suite"], Path(command["data_dir"]), Path(command["labels_dir"]))
+class Timed:
+    """A session, and how long each evaluation was predicting."""
+
+    def __init__(self, session: Session, batch_size: int) -> None:
+        self.session, self.batch_size = session, batch_size
+        self.inference_s: list[float] = []
+
+    def predict(self, inputs: Arrays) -> Arrays:
+        begun = perf_counter()
+        predictions = self.session.predict(inputs)
+        self.inference_s[-1] += perf_counter() - begun
+        return predictions
 
 
-def profile(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
-    """Open a session, bring it to training, and measure it."""
+def profile(command: dict[str, Any], ranks: Ranks) -> tuple[Timed, dict[str, Any]]:
+    """Open a session, bring it to training, and measure it; it stays open."""
     config = command["config"]
     rates = ranks.gather(peaks.peak(config["precision"], command["peak_s"])["flop_per_s"])
     session = opened(config)
     try:
         begun = measuring.started(session, lambda own: initialise(own, config, ranks.rank), Path(command["data_dir"]))
         batch_size = int(config["hyperparameters"]["global_batch_size"])
-        evaluator = _evaluator(command, ranks)
-        found = measuring.profiled(
-            session, evaluator, ranks, batch_size, int(command["num_steps"]), int(command["num_traced"])
-        )
-    finally:
+        found = measuring.profiled(session, ranks, batch_size, int(command["num_steps"]), int(command["num_traced"]))
+    except BaseException:
         session.close()
         measuring.released()
+        raise
     limit, what = measuring.memory_limit()
-    return {
+    return Timed(session, batch_size), {
         **begun,
         **found,
         "peak_flop_per_s": sum(rates),
@@ -145,19 +155,39 @@ def _of_slowest(of_ranks: list[dict[str, Any]]) -> dict[str, Any]:
     return {**slowest, "slowest_rank": rank}
 
 
-_COMMANDS = {"profile": profile, "memory": memory, "window": window, "preflight": preflight}
+_COMMANDS = {"memory": memory, "window": window, "preflight": preflight}
 
 
-def serve(channel: JsonSocket | None, ranks: Ranks) -> None:
+def _of_open(held: Timed | None, do: str, ranks: Ranks, stream: ArrayStream | None) -> dict[str, Any]:
+    """Carry out a command that is about the session that a profile left open."""
+    if held is None:
+        raise WorkerError(f"unknown command {do!r}, or no session is open for it")
+    if do == "steps":
+        held.session.train_block(held.batch_size * measuring.NUM_SETTLING)
+    elif do == "evaluate":
+        held.inference_s.append(0.0)
+        answer_evaluator(held, ranks, stream)
+    elif do == "finish":
+        held.session.close()
+        measuring.released()
+        return {"inference_s": held.inference_s}
+    return {}
+
+
+def serve(channel: JsonSocket | None, ranks: Ranks, stream: ArrayStream | None = None) -> None:
     """Answer commands until the other side is gone, or until a rank of several fails."""
+    held: Timed | None = None
     while True:
         command = ranks.broadcast(None if channel is None else channel.receive(timeout_s=None))
         answer: dict[str, Any] = {}
         try:
-            if command["do"] in _COMMANDS:
-                answer = {**_COMMANDS[command["do"]](command, ranks), "ok": True}
-            else:
-                raise WorkerError(f"unknown command {command['do']!r}")
+            if command["do"] == "profile":
+                held, answer = profile(command, ranks)
+            elif command["do"] in _COMMANDS:
+                answer = _COMMANDS[command["do"]](command, ranks)
+            elif command["do"] != "open":
+                answer = _of_open(held, command["do"], ranks, stream)
+            answer["ok"] = True
         # The session is foreign code: whatever it raises is reported.
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
@@ -172,16 +202,17 @@ def serve(channel: JsonSocket | None, ranks: Ranks) -> None:
             channel.send(answer)
 
 
-def main(control: int | None) -> int:
-    """Answer commands. control: the descriptor of rank 0's socket; None on other ranks."""
+def main(control: int | None, stream: int | None) -> int:
+    """Answer commands. control, stream: the descriptors of rank 0's sockets; None on other ranks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides what an interrupt means
     channel = None if control is None else JsonSocket(socket.socket(fileno=control))
+    arrays = None if stream is None else ArrayStream(socket.socket(fileno=stream))
     ranks = Ranks()
     world = ranks.gather(ranks.describe())
     try:
         if channel is not None:
             channel.send({"world": world})
-        serve(channel, ranks)
+        serve(channel, ranks, arrays)
     except SocketClosed:
         return 1
     finally:
@@ -193,4 +224,5 @@ def main(control: int | None) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--control", type=int)
+    parser.add_argument("--stream", type=int)
     sys.exit(main(**vars(parser.parse_args())))

@@ -127,7 +127,7 @@ class Step:
 
     seconds: from its begin to its end; phases: their parts, which add up to it. waited_s: what the session itself says
     that it waited for data. exchange_s: in which gradients were being exchanged, most of it during backward.
-    exchanged_bytes: of gradients, that this rank gave; other_bytes: of all other all-reduces.
+    exchanged_bytes: of gradients, that this rank gave; other_bytes, other_sums: of all other all-reduces, and how many.
     num_updates: of the weights. loss: the block's mean.
     """
 
@@ -137,6 +137,7 @@ class Step:
     exchange_s: float = 0.0
     exchanged_bytes: int = 0
     other_bytes: int = 0
+    other_sums: int = 0
     num_updates: int = 0
     loss: float = 0.0
     calls: list[Call] = field(default_factory=list)
@@ -211,7 +212,7 @@ class Watch:
         self._clock = clock or Clock()
         self._marks: list[tuple[str, Any]] = []
         self._calls: list[Call] = []
-        self._other_bytes = 0
+        self._other_bytes, self._other_sums = 0, 0
         self._num_steps_within = 0
 
     @contextmanager
@@ -267,12 +268,14 @@ class Watch:
         def watched(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if not self._exchange.is_own_reduce:
                 self._other_bytes += tensor.nbytes
+                self._other_sums += 1
             return all_reduce(tensor, *args, **kwargs)
 
         return watched
 
     def _step(self, batch_size: int) -> Step:
-        self._marks, self._calls, self._other_bytes, self._num_steps_within = [], [], 0, 0
+        self._marks, self._calls, self._num_steps_within = [], [], 0
+        self._other_bytes, self._other_sums = 0, 0
         self._exchange.taken()
         self._clock.synchronise()
         self._mark(BEGIN)
@@ -289,6 +292,7 @@ class Watch:
             exchange_s=exchange_s,
             exchanged_bytes=num_bytes,
             other_bytes=self._other_bytes,
+            other_sums=self._other_sums,
             num_updates=sum(name == OPTIMIZER_END for name, _ in marks),
             loss=block.mean_loss,
             calls=self._calls,

@@ -8,12 +8,19 @@ import traceback
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.errors import DataError, MissingDependencyError, UsageError
-from harness.workload import SEED_STRIDE, Session
+from harness.run.array_stream import ArrayStream
+from harness.workload import SEED_STRIDE, Arrays, Session
 
 _PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "numpy")
+
+
+class Predicting(Protocol):
+    """What an evaluation needs of a session."""
+
+    def predict(self, inputs: Arrays) -> Arrays: ...
 
 
 class Ranks:
@@ -93,6 +100,23 @@ def failure(error: BaseException) -> dict[str, Any]:
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames and kind == "crashed" else ""
     name = "" if kind in ("usage", "data") else f"{type(error).__name__}: "
     return {"ok": False, "kind": kind, "message": f"{name}{str(error)[:1000]}{place}"}
+
+
+def answer_evaluator(session: Predicting, ranks: Ranks, stream: ArrayStream | None) -> None:
+    """Answer the evaluator's questions until it has no more. `stream`: on rank 0."""
+    while True:
+        asked: Arrays | None = None
+        is_for_all: bool | None = None
+        if stream is not None and (asked := stream.receive()) is not None:
+            is_for_all = not asked
+            if not is_for_all:
+                stream.send(session.predict(asked))
+                continue
+        if ranks.broadcast({"for_all": is_for_all})["for_all"] is None:
+            return
+        predictions = session.predict({})
+        if stream is not None:
+            stream.send(predictions)
 
 
 def initialise(session: Session, config: Mapping[str, Any], rank: int) -> None:

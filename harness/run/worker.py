@@ -27,10 +27,10 @@ from harness.errors import WorkerError
 from harness.run import equivalence, numerics, weights
 from harness.run.array_stream import ArrayStream
 from harness.run.loaded import loaded_files
-from harness.run.ranks import Ranks, failure, initialise, seed_all
+from harness.run.ranks import Ranks, answer_evaluator, failure, initialise, seed_all
 from harness.run.replay import LEFT_OUT, Observer, digest_of_weights, other_kernels, replay
 from harness.submission import module as open_module
-from harness.workload import Arrays, RunConfig, Session
+from harness.workload import RunConfig, Session
 
 WEIGHTS_PIECE_BYTES = 64 << 20  # of a message to the evaluator
 _GENERATORS = "generators.pt"  # next to what a session saves
@@ -133,7 +133,7 @@ def _answer(
             return dataclasses.asdict(session.train_block(int(command["num_samples"])))
         case "evaluate":
             with other_kernels() if command.get("other_kernels") else nullcontext():
-                _predict(session, ranks, stream)
+                answer_evaluator(session, ranks, stream)
             return {}
         case "save":
             return _saved(session, Path(command["folder"]), ranks)
@@ -286,23 +286,6 @@ def _same(what: str, own: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
         if differing := [part for part in first if first[part] != other[part]]:
             raise WorkerError(f"rank {rank} differs from rank 0 in the {' and '.join(differing)} of its {what}")
     return dict(first)
-
-
-def _predict(session: Session, ranks: Ranks, stream: ArrayStream | None) -> None:
-    """Answer the evaluator's questions until it has no more. `stream`: on rank 0."""
-    while True:
-        asked: Arrays | None = None
-        is_for_all: bool | None = None
-        if stream is not None and (asked := stream.receive()) is not None:
-            is_for_all = not asked
-            if not is_for_all:
-                stream.send(session.predict(asked))
-                continue
-        if ranks.broadcast({"for_all": is_for_all})["for_all"] is None:
-            return
-        predictions = session.predict({})
-        if stream is not None:
-            stream.send(predictions)
 
 
 def _send_weights(session: Session, stream: ArrayStream) -> None:

@@ -37,7 +37,7 @@ def of_rank() -> None:
         found = step(2)
     assert 0 < found.exchange_s < found.seconds
     rows = [None] * RANKS
-    dist.all_gather_object(rows, f"{found.exchanged_bytes} {found.other_bytes}")
+    dist.all_gather_object(rows, f"{found.exchanged_bytes} {found.other_bytes} {found.other_sums}")
     if dist.get_rank() == 0:
         print(*rows, sep="\n")
     dist.destroy_process_group()

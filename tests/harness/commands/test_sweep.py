@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from harness.characterise.sweep import FILE
 
 pytest.importorskip("torch")
 NAME = "reinforcement_learning"
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.slow
@@ -39,6 +43,25 @@ def test_sweep_of_a_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert json.loads((tmp_path / "sweep" / "sweep.json").read_text()) == found
     assert (tmp_path / "sweep" / "sweep.html").read_text().count("<svg") >= 1
     assert len((tmp_path / "sweep" / FILE).read_text().splitlines()) == 7
+
+
+@pytest.mark.slow
+def test_batch_that_does_not_fit_is_a_row(tmp_path: Path) -> None:
+    """In an address space of 4.5 GB a batch of 20,000 images cannot keep what backward needs; the others can."""
+    command = [sys.executable, "-m", "harness.cli", "sweep", "image_classification", "--batch", "64,20000"]
+    place = ["--cache", str(tmp_path / "data"), "--out", str(tmp_path / "sweep"), "--data", "real", "--steps", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    prepare = [*command[:3], "data", "prepare", "image_classification", "--data", str(tmp_path / "data")]
+    subprocess.run(prepare, cwd=ROOT, env=environment, check=True, capture_output=True)
+    limited = ["bash", "-c", 'ulimit -v 4500000; exec "$@"', "bash", *command, *place, "--format", "json"]
+
+    done = subprocess.run(limited, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    small, large = json.loads(done.stdout)["cells"]
+    assert (small["status"], large["status"]) == ("ok", "oom")
+    assert "can't allocate memory: you tried to allocate" in large["evidence"]
+    assert json.loads(done.stdout)["largest_batch"][0]["fails_at"] == 20_000
 
 
 @pytest.mark.parametrize(
