@@ -46,6 +46,18 @@ VERBS = {
     "variance": Verb(
         "harness.commands.variance", "Find out where the scatter of runs comes from, and which tolerance it calls for."
     ),
+    "preflight": Verb(
+        "harness.commands.preflight",
+        "Measure in a minute what this machine reaches in single operations, against machines like it.",
+    ),
+    "profile": Verb(
+        "harness.commands.profile",
+        "Profile a benchmark here: its network, the phases of a step, operators, memory, utilisation.",
+    ),
+    "sweep": Verb(
+        "harness.commands.sweep",
+        "Measure how a benchmark's pace depends on batch size, precision, data and devices.",
+    ),
     "derive": Verb(
         "harness.commands.derive",
         "Recompute every number shown for a result from its raw logs, with formula, file and line, and compare it with "

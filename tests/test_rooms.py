@@ -13,17 +13,17 @@ ROOT = Path(__file__).parents[1]
 FACES = {"__init__", "cli", "errors", "findings", "workload"}
 # The rooms and modules that may import a library; no other part of the harness imports any.
 HOMES = {
-    "accelerate": {"run.all_reduce", "run.worker"},
+    "accelerate": {"run.all_reduce", "run.ranks"},
     "alembic": {"service.migrating", "service.migrations", "tracking.store"},  # the last for MLflow's exceptions
     "cryptography": {"service.signing"},
     "fastapi": {"service.api", "service.pages", "service.web"},
     "h11": {"service.delivering"},
-    "jinja2": {"board", "checker.report", "reproduction.page", "service.pages"},
+    "jinja2": {"board", "characterise.page", "checker.report", "reproduction.page", "service.pages"},
     "joserfc": {"service.oidc"},
-    "markupsafe": {"board", "reproduction.page", "service.pages"},
+    "markupsafe": {"board", "characterise.report", "reproduction.page", "service.pages"},
     "mlflow": {"tracking.store", "tracking.system_metrics"},
     "msgspec": {"log"},
-    "numpy": {"service.ranking", "run.array_stream", "run.evaluator", "run.worker", "workload"},
+    "numpy": {"service.ranking", "run.array_stream", "run.evaluator", "run.ranks", "run.worker", "workload"},
     "omegaconf": {"base.typed_yaml", "ruleset.overrides"},
     "requests": {"tracking.store"},  # for MLflow's exceptions
     "rich": {"run.progress"},
@@ -34,7 +34,16 @@ HOMES = {
     "pydantic": {"service.api"},
     "sqlalchemy": {"service", "tracking.store"},  # the last for MLflow's exceptions
     "starlette": {"board.service", "service"},
-    "torch": {"run.all_reduce", "run.equivalence", "run.numerics", "run.replay", "run.weights", "run.worker"},
+    "torch": {
+        *(f"characterise.{name}" for name in ("measuring", "network", "peaks", "program", "watching")),
+        "run.all_reduce",
+        "run.equivalence",
+        "run.numerics",
+        "run.ranks",
+        "run.replay",
+        "run.weights",
+        "run.worker",
+    },
     "uvicorn": {"board.connections", "board.service", "service.serving"},
     "workloads": {"run.workloads"},
     "yaml": {"base", "launch.kubernetes", "mlperf.load", "submission.pack"},

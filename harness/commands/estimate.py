@@ -12,6 +12,10 @@ from typing import Any
 
 from harness.base.text_table import aligned
 from harness.base.values import is_whole
+from harness.characterise.pacing import Candidate, of_profile, of_sweep, predicted, read_profile
+from harness.characterise.preflight import read as read_preflight
+from harness.characterise.sweep import FILE as SWEEP_FILE
+from harness.characterise.sweep import read as read_sweep
 from harness.commands._arguments import Parser, add_format, add_ruleset, add_suite, as_path, as_positive, as_throughput
 from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, RulesError, UsageError, printable
@@ -20,11 +24,13 @@ from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules, Timing
 from harness.scoring.convergence import Reference
 from harness.scoring.estimate import (
+    Budget,
     Comparison,
     Estimate,
     Pace,
     Spread,
     System,
+    best,
     compare,
     described_system,
     estimate,
@@ -46,6 +52,7 @@ _HEADER = (
     "USD per result",
     "as of",
 )
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _LEFT_OUT = "storage, traffic, licences, tax, failed attempts"
 
 
@@ -71,6 +78,33 @@ def add_arguments(parser: Parser) -> None:
         metavar="RESULT",
         help="a result on the same accelerators to take the pace from",
     )
+    pace.add_argument(
+        "--profile",
+        type=as_path,
+        metavar="FILE",
+        help="the folder of `tta profile --out`, or its profile.json, to take the pace from, its evaluations included",
+    )
+    pace.add_argument(
+        "--sweep",
+        type=as_path,
+        metavar="FILE",
+        help="the folder of `tta sweep`, or its cells.jsonl: each cell with real data is a row, without evaluations",
+    )
+    parser.add_argument(
+        "--preflight",
+        type=as_path,
+        metavar="FILE",
+        help="with --profile and --devices: a preflight of several devices, for a prediction, which is marked as one",
+    )
+    parser.add_argument(
+        "--devices", type=_as_counts, metavar="N,N", help="with --preflight: numbers of devices to predict for"
+    )
+    parser.add_argument(
+        "--within",
+        type=_as_budget,
+        metavar="BUDGET",
+        help="name the cheapest configuration within a time (90s, 30m, 4h, 2d), or the fastest within a price ($50)",
+    )
     parser.add_argument(
         "--batch-size", type=as_positive, metavar="N", help="global (default: that of the result, or of the rules)"
     )
@@ -95,7 +129,39 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         gpus_per_node=arguments.gpus_per_node,
         book=arguments.book,
         output_format=arguments.format,
+        measured=Measured(arguments.profile, arguments.sweep, arguments.preflight, arguments.devices or ()),
+        budget=arguments.within,
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measured:
+    """Files of what was measured apart from runs. devices: to predict for, from profile and preflight."""
+
+    profile: Path | None = None
+    sweep: Path | None = None
+    preflight: Path | None = None
+    devices: Sequence[int] = ()
+
+    @property
+    def is_given(self) -> bool:
+        return self.profile is not None or self.sweep is not None
+
+
+def _as_counts(text: str) -> tuple[int, ...]:
+    return tuple(as_positive(part) for part in text.split(","))
+
+
+def _as_budget(text: str) -> Budget:
+    """`4h`, `30m`, `90s`, `2d`, or `$50`."""
+    number, factor = (text[1:], 1.0) if text.startswith("$") else (text[:-1], _UNITS_S.get(text[-1:], 0.0))
+    try:
+        value = float(number) * factor
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e12:
+        raise argparse.ArgumentTypeError(f"{printable(text)!r} is neither a time (90s, 30m, 4h, 2d) nor a price ($50)")
+    return Budget(value, text.startswith("$"))
 
 
 def run(
@@ -110,17 +176,23 @@ def run(
     gpus_per_node: int | None = None,
     book: str | None = None,
     output_format: str = "text",
+    measured: Measured = Measured(),
+    budget: Budget | None = None,
 ) -> ExitStatus:
-    """Print one line per SKU, or one JSON document.
+    """Print one line per SKU and configuration, or one JSON document.
 
     skus: ids, each followed by `@SAMPLES_PER_S` if the throughput of that machine is known.
     throughput: samples per second of a whole run, of all nodes together; alternatively `result`, from whose logs the
     pace is taken. batch_size: of the reference; without it that of `result`, or the rules' default. nodes: without it
-    those of `result`, or 1.
+    those of `result`, or 1. measured: instead of both, what was measured apart from runs; configurations without a
+    reference at their batch size, or of other accelerators than a SKU's, are left out. budget: name the best within it.
+
+    Returns:
+        FINDINGS if nothing is within the budget.
 
     Raises:
         UsageError: no reference at the batch size, no pace, a pace of other accelerators, or no such book.
-        TtaError: the rules, the book or the result cannot be read.
+        TtaError: the rules, the book, the result or what was measured cannot be read.
     """
     folder = catalog.ruleset_folder(ruleset_name)
     ruleset = load.load_ruleset(folder, ruleset_name)
@@ -133,6 +205,13 @@ def run(
         chosen = load.load_prices(Path(book)) if Path(book).is_file() else ruleset.prices.matching(book)
     if throughput is not None and result is not None:
         raise UsageError("--throughput and --from: give one of them")
+    if measured.is_given:
+        if throughput is not None or result is not None:
+            raise UsageError("--profile and --sweep: give neither --throughput nor --from with them")
+        shown = _configurations(measured, rules, batch_size, chosen, list(dict.fromkeys(skus)), nodes, gpus_per_node)
+        return _printed(rules, shown, chosen, budget, output_format)
+    if measured.preflight is not None or measured.devices:
+        raise UsageError("--preflight and --devices: predict from a profile; give --profile FILE as well")
     common, measured_at = (None, None) if result is None else _measured(result, rules, ruleset.timing)
     size = batch_size or measured_at or _default_batch_size(rules)
     reference = reference_samples(rules, size)
@@ -157,11 +236,163 @@ def run(
     notes = _notes(rules, reference, result, found, is_shared, uncompared)
     if result is not None and measured_at not in (None, size):
         notes.append(f"the pace was measured at batch size {measured_at}; at {size} it may be another")
+    winner, words = _best(found, budget)
+    notes = [*words, *notes]
     if output_format == "json":
-        print(json.dumps(_document(rules, size, chosen, found, notes), allow_nan=False, indent=2))
+        document = {**_document(rules, size, chosen, found, notes), **_best_record(budget, winner)}
+        print(json.dumps(document, allow_nan=False, indent=2))
     else:
         print(_text(rules, size, chosen, found, notes))
-    return ExitStatus.OK
+    return ExitStatus.OK if budget is None or winner is not None else ExitStatus.FINDINGS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Shown:
+    """Estimates for configurations that were measured or predicted, each with its candidate; and notes."""
+
+    found: list[tuple[Candidate, Estimate]]
+    notes: list[str]
+
+
+def _candidates(measured: Measured, rules: BenchmarkRules) -> list[Candidate]:
+    if measured.sweep is not None:
+        path = _file(measured.sweep, SWEEP_FILE)
+        return of_sweep(read_sweep(path), rules, str(path))
+    assert measured.profile is not None
+    path = _file(measured.profile, "profile.json")
+    profile, source = read_profile(path), str(path)
+    found = [of_profile(profile, rules, source)]
+    if measured.devices and measured.preflight is None:
+        raise UsageError("--devices: a prediction for other numbers of devices needs --preflight FILE as well")
+    if measured.preflight is not None:
+        preflight = read_preflight(_file(measured.preflight, "preflight.json"))
+        if not measured.devices:
+            raise UsageError("--preflight: say for how many devices, with --devices N,N")
+        found += [predicted(profile, preflight, rules, number, source) for number in measured.devices if number > 1]
+    return found
+
+
+def _file(path: Path, name: str) -> Path:
+    """The file that was named, or that in the folder that was named."""
+    return path / name if path.is_dir() else path
+
+
+def _configurations(
+    measured: Measured,
+    rules: BenchmarkRules,
+    batch_size: int | None,
+    book: PriceBook,
+    skus: Sequence[str],
+    nodes: int | None,
+    gpus_per_node: int | None,
+) -> _Shown:
+    """Estimates of each configuration on each SKU.
+
+    Raises:
+        UsageError: a SKU has a throughput, or nothing is left.
+    """
+    found: list[tuple[Candidate, Estimate]] = []
+    notes: list[str] = []
+    candidates = [one for one in _candidates(measured, rules) if batch_size in (None, one.batch_size)]
+    for one in candidates:
+        pace, batch = one.pace, one.batch_size
+        assert pace is not None
+        assert pace.system is not None
+        try:
+            reference = reference_samples(rules, batch)
+        except UsageError as error:
+            notes.append(f"left out: {error}")
+            continue
+        own_gpus = gpus_per_node or pace.system.accelerators_per_node or None
+        for sku in skus:
+            if _sku(sku)[1] is not None:
+                raise UsageError(f"--sku {printable(sku)}: --profile and --sweep have the throughput; leave out @N")
+            row = book.row(sku)
+            difference = None if row is None else compare(pace.system, row, nodes or 1, own_gpus).difference
+            if difference is not None:
+                notes.append(f"left out: {printable(sku)} for {one.num_devices} devices: {printable(difference, 300)}")
+            else:
+                found.append((one, estimate(rules, reference, pace, book, sku, nodes or 1, own_gpus)))
+        notes.append(one.note)
+    if not found:
+        why = "; ".join(dict.fromkeys(note for note in notes if note.startswith("left out")))
+        raise UsageError(f"no configuration that was measured is left{f': {printable(why, 1000)}' if why else ''}")
+    if any(one.is_predicted and not (one.pace and one.pace.system and one.pace.system.accelerator) for one, _ in found):
+        notes.append(
+            "processes of a host share its cores: a prediction holds for as many threads each as the profile had"
+        )
+    if rules.provisional:
+        notes.append(f"the target {rules.metric.name} {rules.target:g} is provisional and may change")
+    if any(item.is_bound for _, item in found):
+        notes.append("at most: there are no reference convergence points, so a run may take all of its budget")
+    notes += [
+        f"a result is {rules.num_runs} runs, billed as the row says; '-' is unknown",
+        f"not included: {_LEFT_OUT}",
+    ]
+    return _Shown(found, list(dict.fromkeys(notes)))
+
+
+def _printed(
+    rules: BenchmarkRules, shown: _Shown, book: PriceBook, budget: Budget | None, output_format: str
+) -> ExitStatus:
+    winner, words = _best([item for _, item in shown.found], budget, [one.is_predicted for one, _ in shown.found])
+    if output_format == "json":
+        document = {
+            "benchmark": rules.name,
+            "target": rules.target,
+            "provisional": rules.provisional,
+            "price_book": {"digest": book.digest, "date": book.date},
+            "estimates": [{**_configuration(one), **_record(item)} for one, item in shown.found],
+            "notes": [*words, *shown.notes],
+            **_best_record(budget, winner),
+        }
+        print(json.dumps(document, allow_nan=False, indent=2))
+    else:
+        head = f"{rules.name} to {rules.metric.name} {rules.target:g}; price book of {book.date}"
+        header = (_HEADER[0], "batch", "devices", "precision", *_HEADER[1:])
+        rows = [_with_configuration(one, _cells(item)) for one, item in shown.found]
+        print("\n".join([head, "", aligned(header, rows, frozenset({0})), "", *words, *shown.notes]))
+    return ExitStatus.OK if budget is None or winner is not None else ExitStatus.FINDINGS
+
+
+def _with_configuration(one: Candidate, cells: Sequence[str]) -> tuple[str, ...]:
+    devices = f"{one.num_devices} (predicted)" if one.is_predicted else str(one.num_devices)
+    return (cells[0], str(one.batch_size), devices, str(one.precision), *cells[1:])
+
+
+def _configuration(one: Candidate) -> dict[str, object]:
+    names = ("batch_size", "num_devices", "precision", "is_predicted")
+    return {name: getattr(one, name) for name in names}
+
+
+def _best(
+    found: Sequence[Estimate], budget: Budget | None, is_predicted: Sequence[bool] = ()
+) -> tuple[int | None, list[str]]:
+    """The place of the best estimate within the budget, and that in words.
+
+    is_predicted: of each; one that was is the best only if none that was measured is within the budget.
+    """
+    if budget is None:
+        return None, []
+    measured = [place for place in range(len(found)) if not (is_predicted and is_predicted[place])]
+    place = best([found[place] for place in measured], budget)
+    winner = best(found, budget) if place is None else measured[place]
+    if winner is None:
+        return None, [f"nothing is within {budget.words}: 95 % of runs must be"]
+    item = found[winner]
+    usd = "no price" if item.usd is None else f"{_money(item.usd[0])} USD"
+    kind = "fastest" if budget.is_money else "cheapest"
+    what = f"{printable(item.sku)}, row {winner + 1} of the table: {_seconds(item.seconds.mean)} s, {usd} a run"
+    if is_predicted and is_predicted[winner]:
+        what += "; predicted, for nothing that was measured is within it"
+    return winner, [f"the {kind} within {budget.words} (with 95 % of runs): {what}"]
+
+
+def _best_record(budget: Budget | None, winner: int | None) -> dict[str, object]:
+    if budget is None:
+        return {}
+    unit = "usd" if budget.is_money else "seconds"
+    return {"within": {unit: budget.amount, "best_estimate": winner}}
 
 
 def _is_compared(system: System, book: PriceBook, sku: str, nodes: int, gpus_per_node: int | None) -> bool:

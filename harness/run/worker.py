@@ -2,8 +2,8 @@
 
 The starter starts one process per device, as `python -m harness.run.worker`. Rank 0 inherits a socket to the referee
 (`--control FD`), passes each command on to the other ranks, and may inherit a second one for arrays (`--stream FD`).
-This file, `numerics`, `weights`, `replay` and `all_reduce` are the only ones of the harness that import torch or
-accelerate.
+This file, `ranks`, `numerics`, `weights`, `replay`, `equivalence` and `all_reduce` are the only ones of this room that
+import torch or accelerate.
 """
 
 from __future__ import annotations
@@ -13,30 +13,27 @@ import dataclasses
 import faulthandler
 import io
 import os
-import platform
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Mapping
 from contextlib import nullcontext
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from harness.base.files import sha256_of, sync_folder
 from harness.base.json_socket import JsonSocket, SocketClosed
-from harness.errors import DataError, MissingDependencyError, UsageError, WorkerError
+from harness.errors import WorkerError
 from harness.run import equivalence, numerics, weights
 from harness.run.array_stream import ArrayStream
 from harness.run.loaded import loaded_files
+from harness.run.ranks import Ranks, answer_evaluator, failure, initialise, seed_all
 from harness.run.replay import LEFT_OUT, Observer, digest_of_weights, other_kernels, replay
 from harness.submission import module as open_module
-from harness.workload import SEED_STRIDE, Arrays, RunConfig, Session
+from harness.workload import RunConfig, Session
 
 WEIGHTS_PIECE_BYTES = 64 << 20  # of a message to the evaluator
 _GENERATORS = "generators.pt"  # next to what a session saves
-_PACKAGES = ("torch", "torchvision", "torchaudio", "transformers", "accelerate", "numpy")
 
 
 class OpenedFiles:
@@ -65,81 +62,6 @@ class OpenedFiles:
         root = folder.resolve()
         seen = {Path(os.path.realpath(path)) for path in self._paths}
         return sorted(path.relative_to(root).as_posix() for path in seen if path.is_relative_to(root))
-
-
-class Ranks:
-    """This process among the ranks; commands go from rank 0 to all."""
-
-    def __init__(self) -> None:
-        import torch
-        from accelerate import PartialState
-
-        # Without `cpu`, on a machine without an accelerator, each process becomes a world of its own.
-        self._state = PartialState(cpu=not torch.accelerator.is_available())
-        self.rank = int(self._state.process_index)
-        self.world_size = int(self._state.num_processes)
-
-    def broadcast(self, message: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the `message` of rank 0 on every rank."""
-        if self.world_size == 1:
-            assert message is not None
-            return message
-        from accelerate.utils import broadcast_object_list
-
-        box = [message]
-        broadcast_object_list(box, from_process=0)
-        assert box[0] is not None
-        return box[0]
-
-    def gather(self, item: object) -> list[Any]:
-        """Return one item of every rank, by rank, on every rank."""
-        if self.world_size == 1:
-            return [item]
-        from accelerate.utils import gather_object
-
-        return list(gather_object([item]))
-
-    def describe(self) -> dict[str, Any]:
-        """Return the description of this rank, for the log."""
-        import torch
-
-        device = self._state.device
-        return {
-            "rank": self.rank,
-            "world_size": self.world_size,
-            "host": platform.node(),
-            "pid": os.getpid(),
-            "device": str(device),
-            "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-            "num_threads": torch.get_num_threads(),
-            "versions": {name: _version(name) for name in _PACKAGES} | {"python": platform.python_version()},
-        }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _failure(error: BaseException) -> dict[str, Any]:
-    """Return the answer to the referee for an exception of the session."""
-    import torch
-
-    out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        # torch's CPU allocator does not have an exception type of its own.
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )
-    kind = "oom" if out_of_memory else "crashed"
-    if isinstance(error, UsageError | MissingDependencyError):
-        kind = "usage"
-    elif isinstance(error, DataError):
-        kind = "data"
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames and kind == "crashed" else ""
-    name = "" if kind in ("usage", "data") else f"{type(error).__name__}: "
-    return {"ok": False, "kind": kind, "message": f"{name}{str(error)[:1000]}{place}"}
 
 
 def _open(command: dict[str, Any], observer: Observer | None = None) -> tuple[Session, dict[str, Any]]:
@@ -211,7 +133,7 @@ def _answer(
             return dataclasses.asdict(session.train_block(int(command["num_samples"])))
         case "evaluate":
             with other_kernels() if command.get("other_kernels") else nullcontext():
-                _predict(session, ranks, stream)
+                answer_evaluator(session, ranks, stream)
             return {}
         case "save":
             return _saved(session, Path(command["folder"]), ranks)
@@ -252,15 +174,6 @@ def _replay(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     }
 
 
-def initialise(session: Session, config: Mapping[str, Any], rank: int) -> None:
-    """Seed all generators and initialise the session, as the seeds of its configuration say."""
-    weights_seed, noise_seed = config.get("weights_seed"), config.get("noise_seed")
-    seed_all(int(config["seed"] if weights_seed is None else weights_seed))
-    session.initialise()
-    if noise_seed is not None:
-        seed_all((int(noise_seed) + SEED_STRIDE * rank) % 2**32)  # numpy takes no more
-
-
 def _compare(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     """Measure how far a reimplementation is from the reference; before any other command, for the reference's sake."""
 
@@ -290,18 +203,6 @@ def _compare(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
         measurement, lambda seed, observer: _opened(seeded(seed, True), {}, observer)[0]
     )
     return {"quantities": equivalence.differences(measurement, reference, open_module_session)}
-
-
-def seed_all(seed: int) -> None:
-    """Seed every generator that a session's library may draw from."""
-    import random
-
-    import numpy as np
-    import torch
-
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 def _rank_folder(rank: int) -> str:
@@ -387,23 +288,6 @@ def _same(what: str, own: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     return dict(first)
 
 
-def _predict(session: Session, ranks: Ranks, stream: ArrayStream | None) -> None:
-    """Answer the evaluator's questions until it has no more. `stream`: on rank 0."""
-    while True:
-        asked: Arrays | None = None
-        is_for_all: bool | None = None
-        if stream is not None and (asked := stream.receive()) is not None:
-            is_for_all = not asked
-            if not is_for_all:
-                stream.send(session.predict(asked))
-                continue
-        if ranks.broadcast({"for_all": is_for_all})["for_all"] is None:
-            return
-        predictions = session.predict({})
-        if stream is not None:
-            stream.send(predictions)
-
-
 def _send_weights(session: Session, stream: ArrayStream) -> None:
     """Send the weights of an evaluation to the evaluator, their number of bytes first."""
     import numpy as np
@@ -436,7 +320,7 @@ def serve(channel: JsonSocket | None, stream: ArrayStream | None, ranks: Ranks, 
         # The session is foreign code: whatever it raises is reported, and ends the run as crashed.
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
-            answer = _failure(error)
+            answer = failure(error)
             if channel is None or ranks.world_size > 1:
                 # The other ranks wait in a collective operation that this one left; the starter ends them.
                 if channel is not None:

@@ -216,6 +216,42 @@ def estimate(
     return _priced(shown, book, quote, rules.num_runs, gpus_per_node)
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a run may take: seconds, or US dollars."""
+
+    amount: float
+    is_money: bool
+
+    @property
+    def words(self) -> str:
+        return f"${self.amount:g}" if self.is_money else f"{self.amount:g} s"
+
+    def permits(self, found: Estimate) -> bool:
+        """Whether 95 % of runs are within it; of a bound, the bound itself. What has no price is within no money."""
+        if self.is_money:
+            return found.usd is not None and found.usd[2] <= Decimal(repr(self.amount))
+        return found.seconds.high <= self.amount
+
+
+def best(found: Sequence[Estimate], budget: Budget) -> int | None:
+    """The place of the cheapest estimate within a time, or of the fastest within an amount of money; None: none is.
+
+    Within a time, of those without a price the fastest, if none has one.
+    """
+    within = [place for place, item in enumerate(found) if budget.permits(item)]
+    priced = [place for place in within if found[place].usd is not None]
+
+    def cost(place: int) -> tuple[Decimal, float]:
+        usd = found[place].usd
+        assert usd is not None
+        return usd[0], found[place].seconds.mean
+
+    if not budget.is_money and priced:
+        return min(priced, key=cost)
+    return min(within, key=lambda place: found[place].seconds.mean, default=None)
+
+
 def _spread(value: float, errors: tuple[tuple[float, float], ...]) -> Spread:
     interval = stats.Estimate(value, errors).interval()
     assert interval is not None  # it is known how the seeds scatter

@@ -15,8 +15,6 @@ from harness.errors import UsageError, printable, unknown_name
 from harness.log.events import digest_of
 from harness.submission.layout import NAME_PATTERN
 
-# What says who submits a system and for what, and what is in words.
-_OF_SUBMITTER = frozenset({"submitter", "division", "status", "system_name", "hw_notes", "sw_notes"})
 # MLPerf's field names in its own order. Source: mlperf_logging, system_desc_checker.
 FIELDS = (
     "submitter",
@@ -55,7 +53,11 @@ FIELDS = (
 )
 # `tta`'s own fields: watts of one whole node, idle and under full load, as declared.
 IDLE_POWER_KEY, MAX_POWER_KEY = "tta_idle_power_w", "tta_max_power_w"
-OPTIONAL_FIELDS = (IDLE_POWER_KEY, MAX_POWER_KEY, PRICE_KEY)
+# What the machine reached in single operations, from `tta preflight`: an object, unlike all others.
+PREFLIGHT_KEY = "tta_preflight"
+OPTIONAL_FIELDS = (IDLE_POWER_KEY, MAX_POWER_KEY, PRICE_KEY, PREFLIGHT_KEY)
+# What says who submits a system and for what, what is in words, and what was measured: two systems may differ in it.
+_PASSING = frozenset({"submitter", "division", "status", "system_name", "hw_notes", "sw_notes", PREFLIGHT_KEY})
 # Short words for the four statuses that MLPerf accepts since 4.1.
 STATUSES = {
     "onprem": "Available on-premise",
@@ -245,15 +247,13 @@ def digests_of(description: Mapping[str, Any] | None, logged: object) -> frozens
     """Return the digests by which a system is recognised: two systems are the same if they share one.
 
     That of its description as a log has it, and that of what the description says of hardware and software, whoever
-    submits it; only the former where the description is not the one that was logged.
+    submits it and whatever a preflight measured; only the former where the description is not the one that was logged.
     """
     if not isinstance(logged, str):
         return frozenset()
     if description is None or digest_of(dict(description)) != logged:
         return frozenset({logged})
-    return frozenset(
-        {logged, digest_of({name: text for name, text in description.items() if name not in _OF_SUBMITTER})}
-    )
+    return frozenset({logged, digest_of({name: text for name, text in description.items() if name not in _PASSING})})
 
 
 def _host(machine: Machine) -> dict[str, str | None]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from harness.base.files import sha256_of
 from harness.errors import LogError, MissingDependencyError, OutputError, printable
 from harness.tracking.experiment_view import experiment_tags, is_newer, page
+from harness.tracking.measurement import EXPERIMENT, Measurement
 from harness.tracking.record import MlflowRun, Point
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _DIGEST_CHARS = 32  # MLflow takes at most 36; the full SHA-256 goes into a tag 
 _MAY_BE_CHANGED = ("mlflow.runColor",)  # by a reader of the run
 _SECONDS = "eval/elapsed_s"
 _TARGET_OF = "tta.target_of"  # the ruleset, on the run that is the line of its target
+_MEASUREMENT = "tta.measurement"  # the digest of a measurement's document, on a run that is none of a benchmark
 _TARGET_COLOR = "#111111"
 _SENT_AT_THE_END = ("tta.state", "tta.reason")
 
@@ -157,6 +159,35 @@ class Store:
                 self._client.set_terminated(stored.mlflow_id, record.status, record.end_ms)
                 stored.status, stored.end_ms = record.status, record.end_ms
         return Added(added.params, added.metrics, num_artifacts)
+
+    def add_measurement(self, measurement: Measurement) -> bool:
+        """Add a measurement as a finished run of its own; return False if the store has it already."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        with self._readable_errors(), self._exclusive():
+            found = self._client.get_experiment_by_name(EXPERIMENT)
+            experiment_id = (
+                self._client.create_experiment(EXPERIMENT, self._artifacts(EXPERIMENT))
+                if found is None
+                else found.experiment_id
+            )
+            self._experiments[EXPERIMENT] = str(experiment_id)
+            same = f"tags.`{_MEASUREMENT}` = '{measurement.digest}'"
+            if self._client.search_runs([experiment_id], same, max_results=1):
+                return False
+            at = measurement.start_ms
+            run = self._client.create_run(experiment_id, start_time=at, run_name=measurement.name)
+            self._client.log_batch(
+                run.info.run_id,
+                metrics=[Metric(name, value, at, 0) for name, value in measurement.metrics.items()],
+                params=[Param(name, value) for name, value in measurement.params.items()],
+            )
+            for path in measurement.files:
+                self._client.log_artifact(run.info.run_id, str(path), "tta")
+            # Last, so that one that broke off is added again.
+            self._client.log_batch(run.info.run_id, tags=[RunTag(_MEASUREMENT, measurement.digest)])
+            self._client.set_terminated(run.info.run_id)
+        return True
 
     def _add_batch(self, record: MlflowRun, stored: StoredRun, is_final: bool) -> Added:
         from mlflow.entities import Metric, Param, RunTag

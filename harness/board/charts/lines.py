@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.board.charts.scales import CROSS, Label, Scale, finite, px, span, svg, tick_label
+from harness.board.charts.scales import CROSS, Label, Scale, axis, finite, px, span, svg, tick_label
 
 NUM_COLOURS = 12
 MAX_POINTS = 400  # more points make no visible difference
@@ -146,8 +146,25 @@ def thinned(points: Sequence[tuple[float, float]], limit: int = MAX_POINTS) -> l
     return [points[round(number * last / (limit - 1))] for number in range(limit)]
 
 
-def bar_chart(label: Label, bars: Sequence[Bar], x_name: str) -> Markup:
+def curve_chart(label: Label, lines: Sequence[Line], x_name: str, y_name: str) -> Markup:
+    """Curves without a target, with both axes from 0, or logarithmic where values are far apart. Empty without a point.
+
+    Raises:
+        ValueError: a coordinate is not finite.
+    """
+    points = [point for line in lines for point in line.points]
+    if not points:
+        return Markup()
+    x_scale = axis((x for x, _ in points), LEFT, WIDTH - RIGHT, from_zero=True)
+    y_scale = axis((y for _, y in points), HEIGHT - BOTTOM, TOP, from_zero=True)
+    body = [axes(x_scale, y_scale, x_name, y_name), *(curve(line, x_scale, y_scale) for line in lines if line.points)]
+    return svg(label, "chart", WIDTH, HEIGHT, body)
+
+
+def bar_chart(label: Label, bars: Sequence[Bar], x_name: str, unit: str = "s", left: float = 86) -> Markup:
     """Stacked horizontal bars that start at 0. Empty without bars.
+
+    unit: of the parts, in their titles. left: the room for the bars' names.
 
     Raises:
         ValueError: a part is negative or not finite.
@@ -157,7 +174,7 @@ def bar_chart(label: Label, bars: Sequence[Bar], x_name: str) -> Markup:
     for bar in bars:
         if any(finite(part) < 0 for _, part in bar.parts):
             raise ValueError(f"{bar.name}: a part of a bar is negative")
-    left, pitch, height = 86, 30, 20
+    pitch, height = 30, 20
     total = TOP + pitch * len(bars) + BOTTOM
     longest = max(sum(part for _, part in bar.parts) for bar in bars)
     scale = Scale(0.0, longest * 1.02 or 1.0, left, WIDTH - RIGHT)
@@ -175,7 +192,7 @@ def bar_chart(label: Label, bars: Sequence[Bar], x_name: str) -> Markup:
             start, stop = scale(done), scale(done + part)
             body.append(
                 Markup('<rect class="part {}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
-                    f"p-{name}", px(start), y, px(stop - start), height, f"{name}: {part:.3f} s"
+                    f"p-{name}", px(start), y, px(stop - start), height, f"{name}: {part:.3f} {unit}"
                 )
             )
             done += part

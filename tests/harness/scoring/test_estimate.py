@@ -13,6 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.characterise.cells import Cell, Row, as_record
+from harness.characterise.preflight import document as preflight_document
+from harness.characterise.profile import document as profile_document
+from harness.characterise.sweep import Sweep
 from harness.cli import main
 from harness.cost.price_book import Price, PriceBook
 from harness.errors import InputError, UsageError
@@ -21,9 +25,11 @@ from harness.ruleset import catalog, load
 from harness.ruleset.model import ReferenceConvergence
 from harness.scoring.convergence import Reference
 from harness.scoring.estimate import (
+    Budget,
     Pace,
     Spread,
     System,
+    best,
     compare,
     described_system,
     estimate,
@@ -33,6 +39,8 @@ from harness.scoring.estimate import (
 from harness.scoring.run_result import RunResult, run_result
 from tests import fabricate
 from tests.fabricate import SYSTEM, benchmark_rules, events, write_log
+from tests.harness.characterise.test_pacing import BOX as BOX_DESCRIPTION
+from tests.harness.characterise.test_pacing import preflight, profile
 from tests.rules_folder import write_ruleset
 
 RESULTS = Path(__file__).parents[3] / "submissions" / "reference" / "results"
@@ -405,3 +413,121 @@ def test_an_open_result_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 
     assert main(["estimate", "image_classification", "--sku", M7I, "--from", str(tmp_path)]) == 2
     assert "is of the open division" in capsys.readouterr().err
+
+
+def configurations() -> list[Any]:
+    """Three estimates of exactly 3,000 samples: 30 s at 36 USD/h, 60 s at 9 USD/h, 15 s without a price."""
+    return [
+        estimate(RULES, EXACT, Pace(0.01), BOOK, "acme/box/here/on_demand"),
+        estimate(RULES, EXACT, Pace(0.02), BOOK, "acme/box/here/spot"),
+        estimate(RULES, EXACT, Pace(0.005), BOOK, "acme/none/here/on_demand"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("amount", "is_money", "place"),
+    [
+        (100.0, False, 1),  # 0.15 USD against 0.30
+        (59.9, False, 0),
+        (60.0, False, 1),  # exactly the budget
+        (29.9, False, 2),  # nothing with a price is within it
+        (14.9, False, None),
+        (1.0, True, 0),  # the fastest that has a price
+        (0.2999, True, 1),
+        (0.15, True, 1),  # exactly the budget
+        (0.1499, True, None),
+    ],
+)
+def test_best_within_a_budget(amount: float, is_money: bool, place: int | None) -> None:
+    """The cheapest within a time, the fastest within an amount of money."""
+    assert best(configurations(), Budget(amount, is_money)) == place
+
+
+def test_within_a_budget_are_95_per_cent_of_runs() -> None:
+    """A mean that is within it is not enough."""
+    reference = Reference(3000.0, 0.04, 5, 0.2, "reference")
+    (found,) = [estimate(RULES, reference, Pace(0.01), BOOK, "acme/box/here/on_demand")]
+
+    assert found.seconds.mean == pytest.approx(30.0)
+    assert best([found], Budget(31.0, False)) is None
+    assert best([found], Budget(found.seconds.high, False)) == 0
+
+
+def measured_files(folder: Path) -> list[str]:
+    """A profile, a sweep and a preflight of image_classification_mini, as their verbs write them."""
+    rules = load.load_ruleset(catalog.ruleset_folder("v1"), "v1").benchmark("image_classification", "mini")
+    host = {**BOX_DESCRIPTION, "accelerators_per_node": "0", "accelerator_model_name": "none"}
+    one = profile(benchmark=rules.name, batch_size=128, system=host)
+    (folder / "profile.json").write_text(json.dumps(profile_document(one)))
+    (folder / "preflight.json").write_text(json.dumps(preflight_document(preflight(system=host))))
+    rows = [Row(Cell(1, "fp32", size, "real"), "ok", "", (0.03, 0.03)) for size in (64, 128, 100_000)]
+    sweep = Sweep(rules.name, 2, 0.0, host, ())
+    lines = [sweep.header, *map(as_record, rows)]
+    (folder / "cells.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return ["estimate", "image_classification", "--sku", M7I]
+
+
+def test_estimate_from_a_profile_and_a_prediction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The prediction is marked, and is the best only where nothing measured is within the budget."""
+    command = measured_files(tmp_path)
+    files = ["--profile", f"{tmp_path}/profile.json", "--preflight", f"{tmp_path}/preflight.json", "--devices", "2"]
+
+    assert main([*command, *files, "--within", "10d", "--format", "json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    one, two = found["estimates"]
+    assert (one["is_predicted"], two["is_predicted"], two["num_devices"]) == (False, True, 2)
+    assert one["seconds"]["mean"] == pytest.approx(one["pace"]["sample_s"] * one["samples"]["mean"] + 0.5)
+    assert found["within"] == {"seconds": 864_000.0, "best_estimate": 0}
+    assert any(note.startswith("processes of a host share its cores") for note in found["notes"])
+    assert main([*command, *files, "--within", "1s"]) == 1
+    text = capsys.readouterr().out
+    assert "2 (predicted)" in text
+    assert "nothing is within 1 s: 95 % of runs must be" in text
+
+
+def test_estimates_from_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each cell that has a reference; another batch size is left out and named."""
+    command = measured_files(tmp_path)
+
+    assert main([*command, "--sweep", f"{tmp_path}/cells.jsonl", "--within", "$50"]) == 0
+
+    text = capsys.readouterr().out
+    rows = [line for line in text.splitlines() if line.startswith(M7I)]
+    assert [row.split()[1] for row in rows] == ["64", "128"]
+    assert "left out: image_classification_mini: batch size 100000 is outside the reference's" in text
+    assert f"the fastest within $50 (with 95 % of runs): {M7I}, row 2 of the table" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--profile", "{}/cells.jsonl"], "is not a profile"),
+        (["--sweep", "{}/profile.json"], "it is not a sweep's cells.jsonl"),
+        (["--profile", "{}/none.json"], "none.json: cannot be read"),
+        (["--profile", "{}/profile.json", "--throughput", "5"], "not allowed with argument"),
+        (["--profile", "{}/profile.json", "--devices", "2"], "needs --preflight FILE as well"),
+        (["--profile", "{}/profile.json", "--preflight", "{}/preflight.json"], "say for how many devices"),
+        (["--throughput", "5", "--preflight", "{}/preflight.json"], "give --profile FILE as well"),
+        (["--profile", "{}/profile.json", "--batch-size", "64"], "no configuration that was measured is left"),
+        (["--throughput", "5", "--within", "4 hours"], "is neither a time (90s, 30m, 4h, 2d) nor a price ($50)"),
+        (["--throughput", "5", "--within", "$-1"], "is neither a time"),
+    ],
+)
+def test_what_was_measured_and_cannot_be_used(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = measured_files(tmp_path)
+
+    assert main([*command, *(argument.format(tmp_path) for argument in arguments)]) == 2
+
+    assert said in capsys.readouterr().err
+
+
+def test_a_budget_for_machines_with_a_stated_pace(capsys: pytest.CaptureFixture[str]) -> None:
+    """It needs no measurement."""
+    command = ["estimate", "image_classification", "--sku", f"{M7I}@5000", "--within"]
+
+    assert main([*command, "4h"]) == 0
+    assert "the cheapest within 14400 s (with 95 % of runs)" in capsys.readouterr().out
+    assert main([*command, "2s"]) == 1

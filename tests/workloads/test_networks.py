@@ -1,0 +1,143 @@
+"""The second of Deep500's levels, networks: parameters, FLOPs and logits of every mini suite's network are golden.
+
+And the first, operators: `workloads/` has its own batch normalisation, whose gradients are checked here.
+`tests.workloads.sessions` says how golden files are made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+from torch import nn  # noqa: E402
+
+from harness.characterise.measuring import repeating  # noqa: E402
+from harness.characterise.network import counted, fingerprint  # noqa: E402
+from harness.characterise.watching import Clock, Exchange, Watch, network_of  # noqa: E402
+from harness.run import data_cache, workloads  # noqa: E402
+from tests.workloads import sessions  # noqa: E402
+from workloads.batch_norm import GroupedBatchNorm, SharedBatchNorm  # noqa: E402
+
+NAMES = workloads.workload_names()
+every_workload = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture
+def started(prepared: Callable[[str], data_cache.DataSet]) -> Iterator[Callable[[str], Any]]:
+    """Sessions that can train, closed afterwards."""
+    given: list[Any] = []
+
+    def start(name: str) -> Any:
+        given.append(sessions.started(name, prepared(name).path))
+        return given[-1]
+
+    yield start
+    for session in given:
+        session.close()
+
+
+def batch_of(name: str) -> int:
+    return int(sessions.rules_of(name).defaults()["global_batch_size"])
+
+
+@every_workload
+def test_golden_network(name: str, started: Callable[[str], Any]) -> None:
+    """Its parameters, and the forward FLOPs of the second step, are the same on any machine, and nothing counts as 0.
+
+    FLOPs depend on the shapes of the batch, which the seed decides.
+    """
+    session = started(name)
+    network = network_of(lambda: session.train_block(1))
+    with Watch(session, network, Exchange(network, Clock()), has_calls=True).watching() as step:
+        calls = step(1).calls
+    found = [counted(call) for call in calls]
+    identity = fingerprint(network.modules, found)
+
+    assert {one.device for one in found} == {"meta"}
+    assert [one.uncounted for one in found] == [{}] * len(found)
+    assert identity.num_parameters == sessions.golden(name, "parameters", identity.num_parameters)
+    flops = sum(one.flops for one in found)
+    assert flops == sessions.golden(name, "forward_flops", flops)
+
+
+@every_workload
+def test_golden_logits(name: str, started: Callable[[str], Any]) -> None:
+    """Of the weights that the seed draws, on the first batch: what the network computes before it has learnt."""
+    session = started(name)
+    found: list[torch.Tensor] = []
+
+    def keep(module: nn.Module, args: Any, result: Any) -> None:
+        if torch.is_grad_enabled() and not found and module is session.network:
+            leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+            found.append(leaves[0].detach().float().flatten()[:6].clone())
+
+    handle = nn.modules.module.register_module_forward_hook(keep)
+    session.train_block(1)
+    handle.remove()
+
+    logits = [round(float(value), 5) for value in found[0]]
+    assert logits == pytest.approx(sessions.golden(name, "logits", logits), abs=2e-3, rel=1e-3)
+
+
+@every_workload
+def test_steps_can_be_repeated(name: str, started: Callable[[str], Any]) -> None:
+    """Every session makes its updates by the `step` of its `execution`, so that `tta sweep` has synthetic data."""
+    session = started(name)
+    again = repeating(session, batch_of(name))
+    before = {key: tensor.clone() for key, tensor in session.weights().items()}
+
+    again()
+
+    assert any(not torch.equal(tensor, before[key]) for key, tensor in session.weights().items())
+
+
+def double(module: nn.Module) -> nn.Module:
+    """In double precision, with weights that are not all one."""
+    torch.manual_seed(0)
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, 0.5, 1.5)
+    return module.double()
+
+
+def test_gradients_of_grouped_batch_norm() -> None:
+    """Of its input, its weight and its bias, against finite differences."""
+    module = double(GroupedBatchNorm(nn.BatchNorm2d(3), 2))
+    x = torch.randn(4, 3, 2, 2, dtype=torch.float64, requires_grad=True)
+
+    def normalised(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(module, {"weight": weight, "bias": bias}, (x,))
+
+    assert torch.autograd.gradcheck(normalised, (x, module.weight, module.bias))
+
+
+def test_grouped_batch_norm_is_batch_norm_of_each_group() -> None:
+    module, plain = double(GroupedBatchNorm(nn.BatchNorm2d(3), 2)), double(nn.BatchNorm2d(3))
+    x = torch.randn(4, 3, 2, 2, dtype=torch.float64)
+
+    torch.testing.assert_close(module(x), torch.cat([plain(x[:2]), plain(x[2:])]))
+
+
+def test_gradients_of_shared_batch_norm_are_those_of_batch_norm() -> None:
+    """In a world of one; that two ranks have the gradients of one is in `test_execution`."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        torch.manual_seed(0)
+        source = nn.BatchNorm2d(3)
+        nn.init.uniform_(source.weight, 0.5, 1.5)
+        module = SharedBatchNorm(source, None, 1)
+        x, weights = torch.randn(4, 3, 5, 5), torch.randn(4, 3, 5, 5)
+        gradients = []
+        for one in (module, source):
+            given = x.clone().requires_grad_(True)
+            source.zero_grad()
+            (one(given) * weights).sum().backward()
+            gradients.append([given.grad, source.weight.grad.clone(), source.bias.grad.clone()])
+
+        for own, expected in zip(*gradients, strict=True):
+            torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-5)
+    finally:
+        torch.distributed.destroy_process_group()
