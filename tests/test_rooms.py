@@ -15,6 +15,7 @@ FACES = {"__init__", "cli", "errors", "findings", "workload"}
 HOMES = {
     "accelerate": {"run.all_reduce", "run.ranks"},
     "alembic": {"service.migrating", "service.migrations", "tracking.store"},  # the last for MLflow's exceptions
+    "anyio": {"service.web"},
     "cryptography": {"service.signing"},
     "fastapi": {"service.api", "service.pages", "service.web"},
     "h11": {"service.delivering"},

@@ -70,7 +70,7 @@ def configuration(instance: Instance) -> uvicorn.Config:
         server_header=False,
         # A request is from where its connection is from: X-Forwarded-For could say the address of the trusted proxy.
         proxy_headers=False,
-        lifespan="off",
+        lifespan="on",
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
+from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -17,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from harness import __version__
 from harness.errors import InputError, OutputError, TtaError, UsageError, printable
 from harness.service.api import account, boards, exports, hooks, log, review, rounds, submissions, uploads, witness
-from harness.service.database import is_unreachable, reason
+from harness.service.database import POOL_SIZE, is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.pages import acting, handing_in, provider, public
 from harness.service.pages.render import CONTENT_POLICY, page
@@ -55,6 +58,13 @@ _HEADERS = (
 )
 
 
+@contextlib.asynccontextmanager
+async def _with_few_threads(_: FastAPI) -> AsyncIterator[None]:
+    """Answer in as many threads as have a connection that is kept open: more would open one for each request."""
+    to_thread.current_default_thread_limiter().total_tokens = POOL_SIZE
+    yield
+
+
 def application(instance: Instance) -> FastAPI:
     """Return the application of a service."""
     app = FastAPI(
@@ -63,6 +73,7 @@ def application(instance: Instance) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
+        lifespan=_with_few_threads,
     )
     app.state.instance = instance
     app.add_exception_handler(TtaError, _refused)
