@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, func, select, tuple_
 
 from harness.board.reproductions import Tally
 from harness.errors import UsageError, printable
@@ -153,7 +153,7 @@ def _page(query: Select[Any], column: ColumnElement[Any], after: str | None, lim
             value = math.nan
         if not math.isfinite(value) or not verdict.isalnum():
             raise UsageError(f"after: {printable(after)!r} is not what an answer gave as `next`")
-        query = query.where(or_(column > value, and_(column == value, _row.c.verdict > verdict)))
+        query = query.where(tuple_(column, _row.c.verdict) > tuple_(value, verdict))  # one range of an index
     return query.where(column.is_not(None)).order_by(column, _row.c.verdict).limit(limit)
 
 
