@@ -66,7 +66,7 @@ def profile(command: dict[str, Any], ranks: Ranks) -> tuple[Timed, dict[str, Any
         begun = measuring.started(session, lambda own: initialise(own, config, ranks.rank), Path(command["data_dir"]))
         batch_size = int(config["hyperparameters"]["global_batch_size"])
         found = measuring.profiled(session, ranks, batch_size, int(command["num_steps"]), int(command["num_traced"]))
-    except BaseException:
+    except BaseException:  # also when a signal ends it: the session has processes of its own
         session.close()
         measuring.released()
         raise
