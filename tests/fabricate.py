@@ -130,12 +130,23 @@ def weights_digest(seed: int) -> str:
     return hashlib.sha256(str(seed).encode()).hexdigest()
 
 
+NETWORK: dict[str, Any] = {
+    "parameters": "a1" * 32,
+    "network": "b2" * 32,
+    "forward": "c3" * 32,
+    "num_parameters": 78_010,
+    "num_trainable": 78_010,
+    "num_buffers": 681,
+}
+
+
 def replay_record(seed: int, num_steps: int) -> dict[str, Any]:
     """The first steps of a run: its losses and digests follow from the seed."""
     digests = [hashlib.sha256(f"{seed} {step}".encode()).hexdigest() for step in range(num_steps + 1)]
     weights = {name: digests[int(name)] for name in weighed(num_steps)} | {"0": weights_digest(seed)}
     losses = [struct.pack(">d", 2.0 + seed / 1000 - step / 100).hex() for step in range(num_steps)]
-    return {"steps": num_steps, "losses": losses, "batches": digests[:num_steps], "weights": weights}
+    steps = {"steps": num_steps, "losses": losses, "batches": digests[:num_steps], "weights": weights}
+    return {**steps, "network": {**NETWORK}}
 
 
 NUMERICS: dict[str, Any] = {

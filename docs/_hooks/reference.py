@@ -255,9 +255,12 @@ def benchmarks() -> str:
             (f"`{setting}`", _code(_shown(constraint.default)), _text(constraint.allowed))
             for setting, constraint in one.hyperparameters.items()
         ]
-        digest = f"`{one.data_digest}`" if one.data_digest else "not published"
+        data, network = (
+            f"`{digest}`" if digest else "not published" for digest in (one.data_digest, one.network_digest)
+        )
         parts.append(
-            f"### {name}\n\nPrecisions: {', '.join(one.precisions)}. SHA-256 of the prepared data: {digest}.\n\n"
+            f"### {name}\n\nPrecisions: {', '.join(one.precisions)}. SHA-256 of the prepared data: {data}; "
+            f"of the network: {network}.\n\n"
             + _table(("hyperparameter", "default", "permitted in the closed division"), settings)
         )
     return "\n\n".join(parts)

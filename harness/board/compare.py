@@ -17,6 +17,7 @@ from typing import Any
 from harness.base.stats import Estimate, p_equal
 from harness.base.text_table import aligned
 from harness.board.charts.lines import thinned
+from harness.board.index import LogHeader
 from harness.board.leaderboard import Row
 from harness.board.pages.cost_view import usd_interval
 from harness.board.pages.time_view import energy_group, mean_phases, points_of, run_name
@@ -89,8 +90,8 @@ class Side:
         return f"{self.submitter}, {self.system}"
 
 
-def side_of(row: Row, config: Mapping[str, Any], ruleset: RuleSet) -> Side:
-    """The side of a result of a benchmark of the ruleset. config: `tta_config` of its first log."""
+def side_of(row: Row, header: LogHeader | None, ruleset: RuleSet) -> Side:
+    """The side of a result of a benchmark of the ruleset. header: that of its first log; None: it has none."""
     score, energy, measured = row.score, row.score.energy, row.score.measured_energy
     rules = ruleset.benchmarks[score.benchmark]
     group = energy_group(energy)
@@ -129,12 +130,17 @@ def side_of(row: Row, config: Mapping[str, Any], ruleset: RuleSet) -> Side:
             ),
         ),
         phases=mean_phases(score),
-        settings=settings_of(config),
+        settings={} if header is None else _settings(header),
         quality=f"{rules.metric.name} ({rules.metric.unit})",
         target=rules.target,
         limits=rules.quality_range,
         curves=tuple(Curve(run_name(run), run.seconds is not None, curve_points(points_of(run))) for run in score.runs),
     )
+
+
+def _settings(header: LogHeader) -> dict[str, str]:
+    network = {} if header.network is None else {"network": header.network}
+    return {**settings_of(header.config), **network}
 
 
 def _energy_note(energy: ScoreEnergy | None, limits: EnergyLimits) -> str:

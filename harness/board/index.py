@@ -18,6 +18,7 @@ from harness.cost.price_book import NoPrice, Price, PriceBook, PriceBooks, Quote
 from harness.errors import InputError, SubmissionError
 from harness.findings import Finding, Rule
 from harness.log.power_files import POWER_PATTERN
+from harness.log.replay import replay_of
 from harness.log.run_log import RunLog
 from harness.ruleset.model import RuleSet
 from harness.scoring.cost import book_of, price_of, quote_of
@@ -53,6 +54,7 @@ class LogHeader:
     started: str | None  # a date, YYYY-MM-DD, in UTC
     config: Mapping[str, Any]
     numerics: Mapping[str, Any]
+    network: str | None
     facts: tuple[tuple[str, str], ...]
 
 
@@ -290,6 +292,8 @@ def log_header(log: RunLog) -> LogHeader:
     note("ruleset", log.field("tta_rules", "ruleset"))
     note("digest of the benchmark's terms", log.field("tta_rules", "terms_digest"))
     note("digest of the data", log.field("tta_data", "digest"))
+    network = None if (replay := replay_of(log)) is None or replay.network is None else str(replay.network)
+    note("network", network)
     note("cache cleared", log.value("cache_clear"))
     world = log.value("tta_world")
     if isinstance(world, list):
@@ -309,6 +313,7 @@ def log_header(log: RunLog) -> LogHeader:
         started=None if start is None else _day(start.time_ms),
         config=mapping_or_empty(config),
         numerics=mapping_or_empty(log.value("tta_numerics")),
+        network=network,
         facts=tuple(facts),
     )
 

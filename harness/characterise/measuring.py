@@ -18,15 +18,15 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils import _pytree as trees
 
 from harness.characterise.cells import REAL
-from harness.characterise.network import Call, Counted, Kept, counted, fingerprint, memory, replaced
+from harness.characterise.network import Counted, Kept, counted, memory
 from harness.characterise.operators import by_kind, is_operator
 from harness.characterise.summaries import PHASES, covered, summary
 from harness.characterise.watching import Clock, Exchange, Network, Step, Watch, network_of
 from harness.errors import UsageError
+from harness.run.network import MAX_SHAPES, Call, fingerprint, replaced
 from harness.run.ranks import Ranks
 from harness.workload import Session
 
-MAX_SHAPES = 16  # of the forward passes of steps whose shapes differ, as many are counted
 NUM_REPEATED = 8  # blocks whose updates are repeated with synthetic data
 NUM_SETTLING = 3  # steps before those that are measured
 _STEP_NAME = "tta_step"
@@ -103,15 +103,18 @@ def _of_network(session: Session, network: Network, exchange: Exchange, batch_si
     found: dict[tuple[object, ...], Counted] = {}
     flops = []
     with Watch(session, network, exchange, has_calls=True, kept=kept).watching() as step:
-        for number in range(NUM_SETTLING):
-            calls = [call.without_values() if number else call for call in step(batch_size).calls]
-            passes = [_counted_once(call, found) for call in calls]
-            if all(one is not None for one in passes):
-                flops.append(sum(one.flops for one in passes if one is not None))
-            first = first or [one for one in passes if one is not None]
+        steps = [
+            [call.without_values() if number else call for call in step(batch_size).calls]
+            for number in range(NUM_SETTLING)
+        ]
+    for calls in steps:  # not while they are watched: what is kept is noted by operators, too
+        passes = [_counted_once(call, found) for call in calls]
+        if all(one is not None for one in passes):
+            flops.append(sum(one.flops for one in passes if one is not None))
+        first = first or [one for one in passes if one is not None]
     used = memory(network.modules, network.optimizers, max(kept.totals, default=0))
     return {
-        "fingerprint": dataclasses.asdict(fingerprint(network.modules, first)),
+        "fingerprint": dataclasses.asdict(fingerprint(network.modules, [one.operators for one in first])),
         "forward_flops": round(summary(flops).median) if flops else None,
         "num_shapes": len(found),
         "by_operator": _added(one.by_operator for one in first),

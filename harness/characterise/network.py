@@ -1,100 +1,24 @@
-"""What a network is, whatever it is called: its operators, parameters and floating-point operations, and its memory.
+"""What a network costs: its floating-point operations, and its memory.
 
-A forward pass is repeated on the meta device, which has shapes and types but no values: there, attention and recurrent
-layers are taken apart into matrix products, which a counter can count; on a CPU each is one operator that it counts as
-nothing. A network that needs values (it reads lengths, or branches on them) is counted on its own device instead, and
-the operators that then count as nothing are named.
+Operations are counted on the meta device where that can be (`harness.run.network`): there, attention and recurrent
+layers are matrix products, which a counter can count; on a CPU each is one operator that it counts as nothing. Where a
+network is repeated on its own device, the operators that then count as nothing are named.
 """
 
 from __future__ import annotations
 
-import copy
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 from torch.utils import _pytree as trees
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from harness.characterise.operators import multiplying
-from harness.errors import printable
-
-_AUTOCAST = torch.autocast
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of a network in training: what it was given. module: without the wrapper that exchanges gradients."""
-
-    module: nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    def without_values(self) -> Call:
-        """The same call with tensors of the same shapes and types on the meta device."""
-        return Call(self.module, _on_meta(self.args), _on_meta(self.kwargs))
-
-    @property
-    def shapes(self) -> tuple[object, ...]:
-        """What the operators of the call depend on, as far as shapes decide it."""
-        leaves, structure = trees.tree_flatten((self.args, self.kwargs))
-        parts = ((tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else repr(leaf) for leaf in leaves)
-        return id(self.module), str(structure), *parts
-
-
-def _on_meta(tree: Any) -> Any:
-    return trees.tree_map(
-        lambda leaf: torch.empty_like(leaf, device="meta") if isinstance(leaf, torch.Tensor) else leaf, tree
-    )
-
-
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The operators that are called: name, and shape and type of each tensor that goes in or comes out."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.lines: list[str] = []
-        self.packets: Counter[Any] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        inputs, outputs = _described((args, kwargs or {})), _described(result)
-        self.lines.append(f"{func}{_settings(func, args)} {inputs} -> {outputs}")
-        self.packets[func._overloadpacket] += 1
-        return result
-
-
-def _settings(func: Any, args: Any) -> str:
-    """Strides, paddings and groups of a convolution or a pooling: what its shapes and types do not say."""
-    if not any(kind in str(func) for kind in ("conv", "pool")):
-        return ""
-    return "".join(f"[{arg}]".replace(" ", "") for arg in args if isinstance(arg, list | int | bool))
-
-
-def _described(tree: Any) -> str:
-    tensors = (leaf for leaf in trees.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-    return " ".join(f"{_type(tensor)}{list(tensor.shape)}" for tensor in tensors)
-
-
-def _type(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-@contextmanager
-def replaced(place: Any, name: str, value: object) -> Iterator[None]:
-    """Have another value under a name of a module or an object, for a while."""
-    before = getattr(place, name)
-    setattr(place, name, value)
-    try:
-        yield
-    finally:
-        setattr(place, name, before)
+from harness.run.network import Call, repeated, unique
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,81 +41,19 @@ class Counted:
 
 def counted(call: Call) -> Counted:
     """Repeat a call on the meta device, or on its own if it needs values, and count it."""
-    try:
-        meta = copy.deepcopy(call.module).to("meta")
-        given = call.without_values()
-        with replaced(torch, "autocast", _autocast):
-            return _counted(meta, given.args, given.kwargs, "meta", None)
-    # What a network does with a tensor without values is up to the network; each of these means that it cannot.
-    except (RuntimeError, NotImplementedError, TypeError, ValueError, AssertionError) as error:
-        first = next((p.device for p in call.module.parameters()), torch.device("cpu"))
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        return _counted(call.module, call.args, call.kwargs, first.type, printable(lines[0], 200))
-
-
-def _autocast(device_type: str, *args: Any, **kwargs: Any) -> Any:
-    """torch's, which knows no types for the meta device and fails there even where it is asked to do nothing."""
-    return nullcontext() if device_type == "meta" else _AUTOCAST(device_type, *args, **kwargs)
-
-
-def _counted(module: nn.Module, args: Any, kwargs: Any, device: str, reason: str | None) -> Counted:
-    recorder = _Recorder()
-    with FlopCounterMode(display=False) as counter, recorder, torch.enable_grad():
-        module(*args, **kwargs)
+    passed, counter = repeated(call, lambda: FlopCounterMode(display=False))
     by_operator = {str(name): int(flops) for name, flops in counter.get_flop_counts().get("Global", {}).items()}
-    without = {str(packet): number for packet, number in recorder.packets.items() if packet not in flop_registry}
+    calls = Counter(line.split(" ", 1)[0].split("[", 1)[0].rpartition(".")[0] for line in passed.operators)
+    with_formula = {str(packet) for packet in flop_registry}
+    without = {name: number for name, number in calls.items() if name not in with_formula}
     return Counted(
         flops=counter.get_total_flops(),
-        operators=tuple(recorder.lines),
+        operators=passed.operators,
         by_operator=dict(sorted(by_operator.items(), key=lambda item: -item[1])),
         uncounted={name: without[name] for name in multiplying(without)},
-        device=device,
-        reason=reason,
+        device=passed.device,
+        reason=passed.reason,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """What tells two networks apart that have one name.
-
-    network: SHA-256 over names, shapes and types of the parameters and buffers, and over the set of operators, those of
-        convolutions and poolings with their strides: in one precision the same at any batch size and length.
-    forward: SHA-256 over the list of operators with the shapes and types of their inputs and outputs, of the first
-        step's forward passes: that of the same batch size as well.
-    num_parameters: elements, shared ones once; num_trainable: those with a gradient; num_buffers: elements of buffers.
-    """
-
-    network: str
-    forward: str
-    num_parameters: int
-    num_trainable: int
-    num_buffers: int
-
-
-def fingerprint(modules: Sequence[nn.Module], passes: Sequence[Counted]) -> Fingerprint:
-    """The fingerprint of the modules that a step calls. passes: of the calls of the first step."""
-    of_network, of_forward = hashlib.sha256(), hashlib.sha256()
-    for module in modules:
-        for name, tensor in sorted([*module.named_parameters(), *module.named_buffers()], key=lambda item: item[0]):
-            of_network.update(f"{name} {_type(tensor)}{list(tensor.shape)}\n".encode())
-    operators = {line.split(" ", 1)[0] for one in passes for line in one.operators}
-    of_network.update("\n".join(sorted(operators)).encode())
-    for one in passes:
-        of_forward.update("".join(f"{line}\n" for line in one.operators).encode())
-    parameters = unique(p for module in modules for p in module.parameters())
-    buffers = unique(b for module in modules for b in module.buffers())
-    return Fingerprint(
-        of_network.hexdigest(),
-        of_forward.hexdigest(),
-        sum(p.numel() for p in parameters),
-        sum(p.numel() for p in parameters if p.requires_grad),
-        sum(b.numel() for b in buffers),
-    )
-
-
-def unique(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors, those that are in several places once."""
-    return list({id(tensor): tensor for tensor in tensors}.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,7 +277,7 @@ def records(profile: Profile) -> Measurement:
         {
             **{name: shown[name] for name in ("benchmark", "precision", "num_devices", "batch_size", "num_steps")},
             "system": profile.system.get("system_name"),
-            "fingerprint": {"network": identity["network"], "forward": identity["forward"]},
+            "fingerprint": {name: identity[name] for name in ("parameters", "network", "forward")},
         },
         {
             **shown["derived"],

@@ -98,7 +98,8 @@ def _network(profile: Profile) -> Section:
         ]
     shares = ", ".join(f"{name} {percent(n / sum(network['by_operator'].values()), 0)}" for name, n in _most(network))
     notes = [
-        f"fingerprint of the network, at any batch size (SHA-256): {identity['network']}",
+        f"fingerprint of the parameters, as the log of a run has it (SHA-256): {identity['parameters']}",
+        f"fingerprint of the network, at any batch size: {identity['network']}",
         f"fingerprint of the first step's forward passes, with their shapes: {identity['forward']}",
         f"{CONVENTION}; counted on {', '.join(network['counted_on'])}",
     ]

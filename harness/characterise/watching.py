@@ -25,7 +25,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from harness.characterise.network import Call, Kept, replaced
+from harness.characterise.network import Kept
 from harness.characterise.summaries import (
     BACKWARD,
     BACKWARD_END,
@@ -37,6 +37,7 @@ from harness.characterise.summaries import (
     attributed,
     covered,
 )
+from harness.run.network import Call, replaced
 from harness.workload import Session
 
 Remove = Callable[[], None]

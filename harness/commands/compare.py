@@ -8,16 +8,14 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from harness.base.values import mapping_or_empty
 from harness.board import leaderboard
 from harness.board.compare import Side, compare, comparison_document, comparison_text, side_of, side_of_round
-from harness.board.index import NotPlaced
+from harness.board.index import NotPlaced, log_header
 from harness.board.rounds import Reader
 from harness.checker import engine, registry
 from harness.checker.results import AUTO, Rulesets
 from harness.commands._arguments import Parser, add_format, as_path, utc_today
 from harness.errors import ExitStatus, UsageError, printable
-from harness.log import keys
 from harness.submission.result import find_results, read_result
 
 
@@ -79,5 +77,4 @@ def _side(place: Path, rulesets: Rulesets, today: date) -> Side:
     row = leaderboard.row(result, ruleset, checks, ruleset.prices, today)
     if row.score.benchmark not in ruleset.benchmarks:
         raise UsageError(f"{printable(place)} cannot be compared: {printable(row.score.why_not, 400)}")
-    config = mapping_or_empty(next((log.value(keys.TTA_CONFIG) for log in result.runs), None))
-    return side_of(row, config, ruleset)
+    return side_of(row, next((log_header(log) for log in result.runs), None), ruleset)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from harness.base.values import is_whole, mapping_or_empty
+from harness.errors import printable
 from harness.log import keys
 from harness.log.run_log import RunLog
 
@@ -24,13 +26,41 @@ def weighed(num_steps: int) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells two networks apart that have one name; `harness.run.network` takes it.
+
+    parameters: SHA-256 over names, types and shapes of the parameters and buffers, and which of them are trained: the
+        same on any machine, at any batch size, and in any precision of the operators.
+    network: SHA-256 over the same without what is trained, and over the set of operators, those of convolutions and
+        poolings with their strides: with one version of torch the same at any batch size and length.
+    forward: SHA-256 over the list of operators with the shapes and types of their inputs and outputs, of the first
+        step's forward passes: that of the same batch size as well.
+    num_parameters: elements, shared ones once; num_trainable: those with a gradient; num_buffers: elements of buffers.
+    """
+
+    parameters: str
+    network: str
+    forward: str
+    num_parameters: int
+    num_trainable: int
+    num_buffers: int
+
+    def __str__(self) -> str:
+        return f"{self.num_parameters:,} parameters {self.parameters[:12]}…, with their operators {self.network[:12]}…"
+
+
+@dataclass(frozen=True, slots=True)
 class Replay:
-    """The value of `tta_replay`. losses: of each step, as floats. bits: as logged. not_available: of an operation."""
+    """The value of `tta_replay`. losses: of each step, as floats. bits: as logged. not_available: of an operation.
+
+    network: None in a log from before it was taken, and of a session that does not say which network it trains.
+    """
 
     bits: tuple[str, ...]
     batches: tuple[str, ...]
     weights: Mapping[str, str]
     not_available: str | None = None
+    network: Fingerprint | None = None
 
     @property
     def losses(self) -> list[float]:
@@ -64,7 +94,18 @@ def parse_replay(value: object) -> Replay:
         raise ValueError(f"weights has not the digests after {', '.join(sorted(wanted, key=int))} steps")
     assert isinstance(bits, list)
     assert isinstance(batches, list)
-    return Replay(tuple(bits), tuple(batches), dict(weights))
+    network = None if "network" not in record else _network(mapping_or_empty(record["network"]))
+    return Replay(tuple(bits), tuple(batches), dict(weights), network=network)
+
+
+def _network(record: Mapping[str, object]) -> Fingerprint:
+    values: dict[str, Any] = {}
+    for one in fields(Fingerprint):
+        value = values[one.name] = record.get(one.name)
+        if not (is_whole(value) and value >= 0 if one.name.startswith("num_") else _is_digest(value)):
+            expected = "a whole number" if one.name.startswith("num_") else "a SHA-256"
+            raise ValueError(f"network: {one.name} is {printable(value, 80)}, expected {expected}")
+    return Fingerprint(**values)
 
 
 def _is_digest(value: object) -> bool:

@@ -20,8 +20,8 @@ Status = Literal["equal", "close", "different", "not available"]
 class Comparison:
     """Two replays of the same seed.
 
-    num_steps: that both have. first: the first step, from 1, in which something differs (0: the initial weights); None:
-    nothing does. what: what differs there: "initial weights", "batch", "loss" or "weights". largest: the largest
+    num_steps: that both have. first: the first step, from 1, in which something differs (0: before it); None: nothing
+    does. what: what differs there: "network", "initial weights", "batch", "loss" or "weights". largest: the largest
     relative difference of the losses of a step. excess: the largest share of it in what it may be on another system at
     that step; above 1, the replays differ. None: not measured.
     """
@@ -39,7 +39,7 @@ def compare(claimed: Replay, again: Replay, is_same_system: bool, other: Replay 
     """Compare the replay of a claim with the one made again.
 
     other: one made here, too, that sums in another order; what it differs in from `again` tells how close another
-    system can be expected to come. Batches must be equal everywhere.
+    system can be expected to come. Networks and batches must be equal everywhere.
     """
     if again.not_available is not None:
         return Comparison("not available", 0, why=f"{again.not_available} has no deterministic form")
@@ -52,7 +52,7 @@ def compare(claimed: Replay, again: Replay, is_same_system: bool, other: Replay 
         return Comparison("equal", num_steps)
     distances = _distances(claimed, again, num_steps)
     largest = max(distances, default=0.0)
-    if is_same_system or what == "batch":
+    if is_same_system or what in ("network", "batch"):
         return Comparison("different", num_steps, first, what, largest)
     if other is None or other.num_steps < num_steps:
         return Comparison("not available", num_steps, first, what, largest, why="no other order of summation was tried")
@@ -64,6 +64,9 @@ def compare(claimed: Replay, again: Replay, is_same_system: bool, other: Replay 
 
 
 def _parting(claimed: Replay, again: Replay, num_steps: int) -> tuple[int | None, str]:
+    before, now = claimed.network, again.network
+    if before is not None and now is not None and before.parameters != now.parameters:
+        return 0, "network"
     if claimed.weights["0"] != again.weights["0"]:
         return 0, "initial weights"
     for step in range(1, num_steps + 1):

@@ -132,6 +132,8 @@ class BenchmarkRules:
     max_samples, max_seconds: the budget; the first edge past either ends the run as aborted.
     quality_range: values that a quality can have at all, both ends included.
     data_digest: SHA-256 over the prepared data; None if the organiser could not publish one.
+    network_digest: SHA-256 over the parameters of the closed division's network, as `parameters` in
+        `harness.log.replay.Fingerprint`; None if the organiser has not stated one.
     reference_recipes: the runs from which target and reference convergence are derived.
     untrained_limit: no network that was not trained is better than this; None if that is not checked.
     provisional: the target is not yet one that reference runs have reached; it may still change.
@@ -161,6 +163,7 @@ class BenchmarkRules:
     drop: int = 1
     confirm_evaluations: int = 0
     data_digest: str | None = None
+    network_digest: str | None = None
     reference_recipes: tuple[ReferenceRecipe, ...] = ()
     reference_convergence: tuple[ReferenceConvergence, ...] = ()
     baselines: dict[str, float] = field(default_factory=dict)
@@ -181,13 +184,13 @@ class BenchmarkRules:
     def terms_digest(self) -> str:
         """SHA-256 of the rules that decide a run: all of these but what is measured under them, and what decides none.
 
-        Measured are the reference runs, the baselines and `untrained_limit`; `open_runs`, `provisional`, and what is
-        for those who make a run again or doubt a reimplementation, decide none.
+        Measured are the reference runs, the baselines and `untrained_limit`; `open_runs`, `provisional`, the digest of
+        the network, and what is for those who make a run again or doubt a reimplementation, decide none.
         """
         terms = dataclasses.asdict(self)
         measured = ("reference_recipes", "reference_convergence", "baselines", "untrained_limit")
         repeated = ("replay_steps", "replay_limit_s", "equivalence_steps", "equivalence_limit_s", "reproduce_tolerance")
-        for name in (*measured, "open_runs", "provisional", *repeated):
+        for name in (*measured, "open_runs", "provisional", "network_digest", *repeated):
             del terms[name]
         if not self.permits_resume:  # as in rules that were written before there was a choice
             del terms["permits_resume"]

@@ -36,15 +36,20 @@ class World(Protocol):
 
 
 class Observer:
-    """What one step was computed from, on this rank: a digest of the tensors of its batch. See `RunConfig.observer`."""
+    """What one step was computed from, on this rank: a digest of the tensors of its batch. See `RunConfig.observer`.
+
+    network: that of the last step; None before it, and where no session tells it.
+    """
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
+        self.network: nn.Module | None = None
 
     def __call__(self, parts: Sequence[tuple[Any, ...]], network: nn.Module) -> None:
         import torch
         from torch.utils import _pytree
 
+        self.network = network
         for value in _pytree.tree_leaves(list(parts)):
             if isinstance(value, torch.Tensor):
                 add_tensor(self._digest, value)
@@ -90,12 +95,18 @@ def replay(
     open_session: opens it with that observer. initialise: seeds all generators, and initialises. limit_s: no step is
     begun after so many seconds; the record has the steps that were made. has_other_kernels: see `other_kernels`.
 
-    An operation that has no deterministic form ends it: its name is then `not_available`.
+    An operation that has no deterministic form ends it: its name is then `not_available`. `network` is the network's
+    fingerprint (`harness.run.network.Fingerprint`), of the forward passes of the second step: the first one tells which
+    network it is.
     """
+    from harness.run.network import Calls
+
     observer = Observer()
     losses: list[str] = []
     batches: list[str] = []
     weights: dict[str, str] = {}
+    calls: Calls | None = None
+    identity: dict[str, Any] = {}
     session = open_session(observer)
     try:
         with deterministic(), other_kernels() if has_other_kernels else nullcontext():
@@ -106,20 +117,25 @@ def replay(
             began_s = time.monotonic()
             while len(losses) < num_steps:
                 observer.taken()
-                losses.append(bits(session.train_block(global_batch_size).mean_loss))
+                if len(losses) == 1 and observer.network is not None:
+                    calls = Calls(observer.network)
+                with calls.noting() if calls is not None and len(losses) == 1 else nullcontext():
+                    losses.append(bits(session.train_block(global_batch_size).mean_loss))
                 batches.append(together(observer.taken(), world))
                 if len(losses) in WEIGHED:
                     weights[str(len(losses))] = together(digest_of_weights(session), world)
                 if max(world.gather(time.monotonic() - began_s)) > limit_s:
                     break
             weights[str(len(losses))] = together(digest_of_weights(session), world)
+            if calls is not None:
+                identity = {"network": calls.fingerprint()}
     except RuntimeError as error:
         if (found := _NO_KERNEL.match(str(error))) is None:
             raise
         return {"steps": 0, "not_available": found.group(1)}
     finally:
         session.close()
-    return {"steps": len(losses), "losses": losses, "batches": batches, "weights": weights}
+    return {"steps": len(losses), "losses": losses, "batches": batches, "weights": weights, **identity}
 
 
 def bits(value: float) -> str:

@@ -2,8 +2,8 @@
 
 The starter starts one process per device, as `python -m harness.run.worker`. Rank 0 inherits a socket to the referee
 (`--control FD`), passes each command on to the other ranks, and may inherit a second one for arrays (`--stream FD`).
-This file, `ranks`, `numerics`, `weights`, `replay`, `equivalence` and `all_reduce` are the only ones of this room that
-import torch or accelerate.
+This file, `ranks`, `numerics`, `weights`, `network`, `replay`, `equivalence` and `all_reduce` are the only ones of this
+room that import torch or accelerate.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ pytest.importorskip("accelerate")
 from torch import nn  # noqa: E402
 
 from harness.characterise.measuring import repeating  # noqa: E402
-from harness.characterise.network import counted, fingerprint  # noqa: E402
+from harness.characterise.network import counted  # noqa: E402
 from harness.characterise.watching import Clock, Exchange, Watch, network_of  # noqa: E402
 from harness.run import data_cache, workloads  # noqa: E402
+from harness.run.network import fingerprint  # noqa: E402
 from tests.workloads import sessions  # noqa: E402
 from workloads.batch_norm import GroupedBatchNorm, SharedBatchNorm  # noqa: E402
 
@@ -55,11 +56,12 @@ def test_golden_network(name: str, started: Callable[[str], Any]) -> None:
     with Watch(session, network, Exchange(network, Clock()), has_calls=True).watching() as step:
         calls = step(1).calls
     found = [counted(call) for call in calls]
-    identity = fingerprint(network.modules, found)
+    identity = fingerprint(network.modules, [one.operators for one in found])
 
     assert {one.device for one in found} == {"meta"}
     assert [one.uncounted for one in found] == [{}] * len(found)
     assert identity.num_parameters == sessions.golden(name, "parameters", identity.num_parameters)
+    assert identity.parameters == sessions.rules_of(name).network_digest  # IDN008
     flops = sum(one.flops for one in found)
     assert flops == sessions.golden(name, "forward_flops", flops)
 

@@ -101,7 +101,7 @@ def render_pages(board: Board) -> Iterator[tuple[str, bytes]]:
         yield render("energy.html", f"{stem}--energy.html", name=name, rules=own[0].time.rules, sections=own)
         yield render("cost.html", f"{stem}--cost.html", name=name, rules=own[0].time.rules, sections=own)
         sides = [
-            (entry.slug, side_of(entry.row, entry.logs[0].config if entry.logs else {}, board.ruleset))
+            (entry.slug, side_of(entry.row, entry.logs[0] if entry.logs else None, board.ruleset))
             for aspects in own
             for entry in map(board.of, aspects.table.rows)
         ]

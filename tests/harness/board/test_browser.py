@@ -334,7 +334,7 @@ def test_the_page_compares_as_the_command_does(
     board, site = many
     [table] = board.leaderboard.tables
     entries = [board.of(table.rows[number]) for number in (first, second)]
-    found = compare(*(side_of(entry.row, entry.logs[0].config, board.ruleset) for entry in entries))
+    found = compare(*(side_of(entry.row, entry.logs[0], board.ruleset) for entry in entries))
     page = browser.new_page(viewport={"width": 1260, "height": 900})
     page.goto(
         (site / "benchmarks" / "toy_mini--compare.html").as_uri() + "#" + "&".join(entry.slug for entry in entries)

@@ -204,7 +204,7 @@ def test_the_side_of_a_result_has_the_numbers_of_its_row(boards: list[Board]) ->
     notes = set()
     for board in boards:
         for entry in board.entries.values():
-            side = side_of(entry.row, entry.logs[0].config, board.ruleset)
+            side = side_of(entry.row, entry.logs[0], board.ruleset)
             amounts = {amount.name: amount for amount in side.amounts}
             score = entry.row.score
             assert amounts["score"].value == score.seconds

@@ -7,8 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from harness.characterise.network import Call, Kept, counted, fingerprint, memory  # noqa: E402
+from harness.characterise.network import Kept, counted, memory  # noqa: E402
 from harness.characterise.watching import Exchange, Watch, network_of  # noqa: E402
+from harness.log.replay import Fingerprint  # noqa: E402
+from harness.run.network import Call, fingerprint  # noqa: E402
 from tests.harness.characterise.toys import HandClock, ToySession  # noqa: E402
 
 BATCH = 5
@@ -16,6 +18,10 @@ BATCH = 5
 
 def call(module: nn.Module, *args: torch.Tensor) -> Call:
     return Call(module, args, {})
+
+
+def identity(module: nn.Module, *args: torch.Tensor) -> Fingerprint:
+    return fingerprint([module], [counted(call(module, *args)).operators])
 
 
 def resnet(name: str = "resnet50", **changed: object) -> nn.Module:
@@ -30,7 +36,7 @@ def test_published_numbers_of_resnet_50() -> None:
 
     found = counted(call(network, torch.empty(1, 3, 224, 224, device="meta")))
 
-    assert fingerprint([network], [found]).num_parameters == 25_557_032
+    assert fingerprint([network], [found.operators]).num_parameters == 25_557_032
     assert found.flops == 8_178_368_512
     assert (found.device, found.uncounted) == ("meta", {})
 
@@ -46,14 +52,14 @@ def test_version_1_of_resnet_50_is_another_network() -> None:
     found, of_other = counted(call(one, images)), counted(call(other, images))
 
     assert of_other.flops < found.flops
-    assert fingerprint([one], [found]).num_parameters == fingerprint([other], [of_other]).num_parameters
-    assert fingerprint([one], [found]).network != fingerprint([other], [of_other]).network
+    assert identity(one, images).parameters == identity(other, images).parameters
+    assert identity(one, images).network != identity(other, images).network
 
 
 def test_fingerprint_of_a_network_does_not_depend_on_the_batch_or_the_weights() -> None:
     """That of the forward pass depends on the batch."""
     one, other = (nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)) for _ in range(2))
-    small, large = (fingerprint([m], [counted(call(m, torch.randn(n, 3, 4, 4)))]) for m, n in ((one, 2), (other, 7)))
+    small, large = (identity(m, torch.randn(n, 3, 4, 4)) for m, n in ((one, 2), (other, 7)))
 
     assert small.network == large.network
     assert small.forward != large.forward
@@ -73,8 +79,7 @@ def test_fingerprint_tells_networks_apart(changed: nn.Module) -> None:
     plain = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
     kinds = (next(network.parameters()).dtype for network in (plain, changed))
     one, other = (
-        fingerprint([network], [counted(call(network, torch.randn(3, 4, dtype=kind)))])
-        for network, kind in zip((plain, changed), kinds, strict=True)
+        identity(network, torch.randn(3, 4, dtype=kind)) for network, kind in zip((plain, changed), kinds, strict=True)
     )
 
     assert one.network != other.network

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.log.replay import Replay, parse_replay, weighed
+from harness.log.replay import Fingerprint, Replay, parse_replay, weighed
 from harness.reproduction.replays import MAX_ORDERS, ROUNDING, Comparison, compare, facts
+from tests.fabricate import NETWORK
 
 STEPS = 6
 ONE = 1 + ROUNDING  # the next number of single precision
@@ -71,6 +72,22 @@ def test_first_difference_is_named(changes: dict[str, Any], first: int, what: st
     found = compare(CLAIMED, replace(CLAIMED, **changes), True)
 
     assert (found.status, found.first, found.what, found.largest) == ("different", first, what, 0.0)
+
+
+def test_another_network_is_different_on_any_system() -> None:
+    """It comes before its weights. Logs from before networks were taken say nothing, and operators have other names in
+    other versions."""
+    of_claim = replace(CLAIMED, network=Fingerprint(**NETWORK))
+    again = replace(of_claim, network=Fingerprint(**{**NETWORK, "parameters": "0" * 64}), bits=CLAIMED.bits[::-1])
+
+    found = compare(of_claim, again, False, again)
+
+    assert (found.status, found.first, found.what) == ("different", 0, "network")
+    assert compare(CLAIMED, of_claim, True).status == "equal"
+    assert (
+        compare(of_claim, replace(of_claim, network=Fingerprint(**{**NETWORK, "network": "0" * 64})), True).status
+        == "equal"
+    )
 
 
 def test_another_batch_is_different_on_any_system() -> None:

@@ -191,6 +191,7 @@ def test_the_terms_are_everything_that_decides_a_run() -> None:
         "untrained_limit": 0.5,
         "open_runs": 12,
         "provisional": True,
+        "network_digest": "a1" * 32,
         "replay_steps": 20,
         "replay_limit_s": 60.0,
         "equivalence_steps": 100,
