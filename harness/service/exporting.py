@@ -5,25 +5,31 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, RowMapping, select
 
 from harness.board.pages.words import spreadsheet_cell
-from harness.service import publication, results, schema
+from harness.service import publication, repetitions, results, schema
 from harness.service.instance import Instance
 from harness.service.states import PUBLIC, WORDS, State
 
 RESULT_COLUMNS = (
     "benchmark", "division", "ruleset", "ruleset_digest", "rank_first", "rank_last", "organisation", "system",
     "category", "accelerator", "num_accelerators", "state", "seconds", "low", "high", "measured_seconds", "samples",
-    "joules", "usd", "witness", "published_ms", "submission",
+    "joules", "usd", "witness", "published_ms", "submission", "digest", "repeats", "reproduced_by",
+    "not_reproduced_by", "inconclusive_by", "own_reproductions",
 )  # fmt: skip
 EVENT_COLUMNS = ("seq", "at_ms", "kind", "subject", "body", "prev", "salt")
 _RENAMED = {"rank_first": "first", "rank_last": "last", "organisation": "organisation_name"}
+_TALLIED = {
+    "reproduced_by": "reproduced", "not_reproduced_by": "not_reproduced", "inconclusive_by": "inconclusive",
+    "own_reproductions": "own",
+}  # fmt: skip
 _STEP = 1000
 _FEED_ENTRIES = 50
 _ATOM = "http://www.w3.org/2005/Atom"
@@ -31,12 +37,9 @@ _ATOM = "http://www.w3.org/2005/Atom"
 
 def results_csv(connection: Connection) -> Iterator[bytes]:
     """Yield every ranked result as a line of CSV, by table and score, after a line of names; safe for spreadsheets."""
-    row = schema.board_row
-    order = (row.c.benchmark, row.c.division, row.c.ruleset_digest, row.c.seconds, row.c.verdict)
     yield _lines([RESULT_COLUMNS])
-    found = connection.execution_options(yield_per=_STEP).execute(results.ranked().order_by(*order)).mappings()
-    for part in found.partitions(_STEP):
-        yield _lines([[item[_RENAMED.get(name, name)] for name in RESULT_COLUMNS] for item in part])
+    for part in _parts(connection):
+        yield _lines([list(item.values()) for item in part])
 
 
 def results_parquet(connection: Connection) -> bytes:
@@ -48,17 +51,30 @@ def results_parquet(connection: Connection) -> bytes:
     kinds |= dict.fromkeys(
         ("seconds", "low", "high", "measured_seconds", "samples", "joules", "usd"), pyarrow.float64()
     )
-    kinds |= dict.fromkeys(("rank_first", "rank_last", "num_accelerators", "published_ms"), pyarrow.int64())
+    whole = ("rank_first", "rank_last", "num_accelerators", "published_ms", *_TALLIED)
+    kinds |= dict.fromkeys(whole, pyarrow.int64())
     schema_ = pyarrow.schema(list(kinds.items()))
-    row = schema.board_row
-    order = (row.c.benchmark, row.c.division, row.c.ruleset_digest, row.c.seconds, row.c.verdict)
-    found = connection.execution_options(yield_per=_STEP).execute(results.ranked().order_by(*order)).mappings()
     data = io.BytesIO()
     with parquet.ParquetWriter(data, schema_) as writer:
-        for part in found.partitions(_STEP):
-            columns = {name: [item[_RENAMED.get(name, name)] for item in part] for name in RESULT_COLUMNS}
-            writer.write_table(pyarrow.table(columns, schema_))
+        for part in _parts(connection):
+            writer.write_table(pyarrow.Table.from_pylist(part, schema_))
     return data.getvalue()
+
+
+def _parts(connection: Connection) -> Iterator[list[dict[str, Any]]]:
+    """Yield every ranked result by table and score, some at a time, by the names of `RESULT_COLUMNS`."""
+    row = schema.board_row
+    order = (row.c.benchmark, row.c.division, row.c.ruleset_digest, row.c.seconds, row.c.verdict)
+    found = connection.execution_options(yield_per=_STEP).execute(results.listed().order_by(*order)).mappings()
+    for part in found.partitions(_STEP):
+        tallies = repetitions.tallies(connection, part)
+        yield [_named(item, asdict(tallies[item["verdict"]])) for item in part]
+
+
+def _named(item: RowMapping, tally: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        name: tally[_TALLIED[name]] if name in _TALLIED else item[_RENAMED.get(name, name)] for name in RESULT_COLUMNS
+    }
 
 
 def events_csv(connection: Connection) -> Iterator[bytes]:

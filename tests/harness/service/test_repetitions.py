@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 import threading
 from html import unescape
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 from sqlalchemy import Connection, event, update
 
 from harness.scoring.prospect import prospect
@@ -112,6 +114,12 @@ def test_a_result_and_its_reproduction_name_each_other(unreviewed: World) -> Non
         assert rows[first]["reproduced"] == {"reproduced": 1, "not_reproduced": 0, "inconclusive": 0, "own": 0}
         assert rows[first]["digest"] == rows[again]["repeats"] == digest
         assert rows[first]["repeats"] is None
+    typed = parquet.read_table(io.BytesIO(world.client.get("/api/v1/export/results.parquet").content)).to_pylist()
+    exported = {row["submission"]: row for row in typed}
+    assert exported[first]["digest"] == exported[again]["repeats"] == digest
+    assert [exported[name]["reproduced_by"] for name in (first, other, again)] == [1, 0, 0]
+    names = ("not_reproduced_by", "inconclusive_by", "own_reproductions")
+    assert [row[name] for row in typed for name in names] == [0] * 9
     assert list(verifying.faults(world.instance)) == []
 
 
