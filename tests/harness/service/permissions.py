@@ -166,7 +166,7 @@ Every route of the service's interface (`/api/v1`), asked in the name of everybo
 states: made by `python -m tests.harness.service.permissions`, and compared by a test. The submissions, campaigns,
 tickets and hooks are one team's; the objections another's.
 
-*yes*: it is done or shown. *no*: refused (401 or 403), or it is not there for whoever asks (404). *not now*: permitted,
+*yes*: it is done or shown. *no*: refused (401 or 403), or it is hidden from the caller (404). *not now*: permitted,
 and not possible in this state (409). *not so*: what was asked does not fit (422).
 
 """
