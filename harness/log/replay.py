@@ -29,8 +29,8 @@ def weighed(num_steps: int) -> set[str]:
 class Fingerprint:
     """What tells two networks apart that have one name; `harness.run.network` takes it.
 
-    parameters: SHA-256 over names, types and shapes of the parameters and buffers, and which of them are trained: the
-        same on any machine, at any batch size, and in any precision of the operators.
+    parameters: SHA-256 over names, types and shapes of the parameters and of the buffers that are saved with them, and
+        which of them are trained: the same on any machine, at any batch size, and in any precision of the operators.
     network: SHA-256 over the same without what is trained, and over the set of operators, those of convolutions and
         poolings with their strides: with one version of torch the same at any batch size and length.
     forward: SHA-256 over the list of operators with the shapes and types of their inputs and outputs, of the first

@@ -141,7 +141,9 @@ def fingerprint(modules: Sequence[nn.Module], passes: Sequence[Sequence[str]]) -
     """The fingerprint of the modules that a step calls. passes: the operators of the calls of the first step."""
     of_parameters, of_network, of_forward = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
     for module in modules:
-        for name, tensor in sorted([*module.named_parameters(), *module.named_buffers()], key=lambda item: item[0]):
+        kept = module.state_dict().keys()  # some modules have buffers for an update's sake, which others do without
+        buffers = [item for item in module.named_buffers() if item[0] in kept]
+        for name, tensor in sorted([*module.named_parameters(), *buffers], key=lambda item: item[0]):
             line = f"{name} {_type(tensor)}{list(tensor.shape)}"
             of_network.update(f"{line}\n".encode())
             of_parameters.update(f"{line} {'trained' if tensor.requires_grad else 'kept'}\n".encode())
@@ -150,14 +152,14 @@ def fingerprint(modules: Sequence[nn.Module], passes: Sequence[Sequence[str]]) -
     for one in passes:
         of_forward.update("".join(f"{line}\n" for line in one).encode())
     parameters = unique(p for module in modules for p in module.parameters())
-    buffers = unique(b for module in modules for b in module.buffers())
+    all_buffers = unique(b for module in modules for b in module.buffers())
     return Fingerprint(
         of_parameters.hexdigest(),
         of_network.hexdigest(),
         of_forward.hexdigest(),
         sum(p.numel() for p in parameters),
         sum(p.numel() for p in parameters if p.requires_grad),
-        sum(b.numel() for b in buffers),
+        sum(b.numel() for b in all_buffers),
     )
 
 

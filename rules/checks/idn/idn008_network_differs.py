@@ -1,8 +1,8 @@
 """A run of the closed division trained another network than the one of the rules.
 
 ## What it does
-Compares `network` in `tta_replay`, the names, types and shapes of the parameters and buffers and which of them are
-trained, with `network_digest` of the benchmark. Does not ask where a run has a reimplementation: its layers may have
+Compares `network` in `tta_replay`, the names, types and shapes of the parameters and saved buffers and which of
+them are trained, with `network_digest` of the benchmark. Does not ask where a run has a reimplementation: its layers may have
 other names, and EQV002 asks whether it computes the same.
 
 ## Why it matters
