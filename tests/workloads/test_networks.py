@@ -70,7 +70,7 @@ def test_golden_network(name: str, started: Callable[[str], Any]) -> None:
 def test_fingerprint_of_parameters_does_not_depend_on_the_batch(
     name: str, prepared: Callable[[str], data_cache.DataSet]
 ) -> None:
-    """Batches of several groups are normalised by other modules, which have sums of their own; the network is the same."""
+    """Batches of several groups are normalised by other modules, with sums of their own; the network is the same."""
     sizes = sessions.rules_of(name).hyperparameters["global_batch_size"]
     for size in sizes.range or sizes.one_of or ():
         config = sessions.config(name, prepared(name).path, global_batch_size=int(size))

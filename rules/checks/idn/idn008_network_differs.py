@@ -2,8 +2,8 @@
 
 ## What it does
 Compares `network` in `tta_replay`, the names, types and shapes of the parameters and saved buffers and which of
-them are trained, with `network_digest` of the benchmark. Does not ask where a run has a reimplementation: its layers may have
-other names, and EQV002 asks whether it computes the same.
+them are trained, with `network_digest` of the benchmark. Does not ask where a run has a reimplementation: its layers
+may have other names, and EQV002 asks whether it computes the same.
 
 ## Why it matters
 Two networks of one name need not be one: a width, a bias or a layer that is not trained changes what a sample costs
