@@ -28,12 +28,13 @@ STANDARD = Standard(
     today_ms=1_764_547_200_000,
 )
 BANDS = {"toy": (0.1, 0.95)}
+FLOPS = {"toy_mini": 1e6}
 
 
 @cache
 def rules() -> AuditRules:
     found = load_audit(registry.audit_file())
-    return dataclasses.replace(found, bands={**found.bands, **BANDS})
+    return dataclasses.replace(found, bands={**found.bands, **BANDS}, flops={**found.flops, **FLOPS})
 
 
 @cache
@@ -50,7 +51,7 @@ def audit(
     """All suspicions about the results at or below `place`; `standard` None: that of the ruleset."""
     tree, found = Tree(), []
     for path, logs in read.find([place]):
-        subject = read.subject(read.read(path, logs), ruleset, rules().bands, TODAY, mirror)
+        subject = read.subject(read.read(path, logs), ruleset, rules(), TODAY, mirror)
         if standard is not None:
             runs = tuple(dataclasses.replace(run, standard=standard) for run in subject.runs)
             subject = Subject(subject.result, runs, standard, mirror)

@@ -285,7 +285,7 @@ class Reader:
             reasons = why_no_benchmark(result, f"round {ruleset.version}", self.tree)
             return Read(path, NotPlaced(place, reasons), (), logs)
         rules, signals = _audit()
-        subject = audit_read.subject(result, ruleset, rules.bands, self.today)
+        subject = audit_read.subject(result, ruleset, rules, self.today)
         tree = Tree()
         suspicions: list[Suspicion] = []
         if self.is_audited:

@@ -19,6 +19,7 @@ from harness.characterise.asking import Ask, asked
 from harness.characterise.clocks import State, as_record, disturbances
 from harness.errors import InputError, UsageError, printable
 from harness.log.events import digest_of
+from harness.submission.preflight import CONVOLUTION, COPY, DISK, LIKE, PRODUCT, TIME_FORMAT, VARYING
 from harness.submission.system import PREFLIGHT_KEY
 
 FORMAT_VERSION = 1
@@ -27,13 +28,6 @@ LIMIT_S = 45.0  # of the operations; with the start of the processes and the dis
 LEAST_S = 0.2  # of each operation
 SLOW_FRACTION = 0.1  # below the median of like machines
 UNSTEADY = 0.1  # interquartile range relative to the median
-# What tells machines apart; the rest of a description may differ between two that are alike.
-_LIKE = (
-    "accelerators_per_node",
-    "accelerator_model_name",
-    "host_processor_model_name",
-    "host_processor_vcpu_count",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,12 @@ class Preflight:
     @property
     def kind(self) -> tuple[object, ...]:
         """What two machines have in common that are alike, and with how many processes they were measured."""
-        return (self.num_devices, *(self.system.get(name) for name in _LIKE))
+        return (self.num_devices, *(self.system.get(name) for name in LIKE))
+
+    @property
+    def num_threads(self) -> int:
+        """Of all processes together."""
+        return sum(int(rank["num_threads"]) for rank in self.measured["world"])
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -77,17 +76,17 @@ class Preflight:
 
 def _quantities(measured: Mapping[str, Any], of_disk: Mapping[str, Any] | None) -> Iterator[Quantity]:
     for one in measured["matrix_products"]:
-        yield _quantity(f"matrix product {' x '.join(map(str, one['shape']))}, {one['precision']}", one, "FLOP/s")
+        yield _quantity(f"{PRODUCT} {' x '.join(map(str, one['shape']))}, {one['precision']}", one, "FLOP/s")
     for one in measured["convolutions"]:
-        yield _quantity(f"convolution {_problem(one['shape'])}, {one['precision']}", one, "FLOP/s")
+        yield _quantity(f"{CONVOLUTION} {_problem(one['shape'])}, {one['precision']}", one, "FLOP/s")
     for one in measured["memory"]:
         yield _quantity("reading memory", one, "B/s")
     for one in measured["copies"]:
-        yield _quantity(f"copy {one['name']}", one, "B/s")
+        yield _quantity(f"{COPY} {one['name']}", one, "B/s")
     for one in measured["all_reduces"]:
         yield _quantity(f"all-reduce of {one['bytes'] >> 20} MiB over {one['ranks']}, bus", one, "B/s")
     if of_disk is not None:
-        yield _quantity("reading the disk", of_disk, "B/s")
+        yield _quantity(DISK, of_disk, "B/s")
 
 
 def _problem(shape: Sequence[int]) -> str:
@@ -142,7 +141,7 @@ def warnings(own: Preflight, comparisons: Sequence[Comparison]) -> list[str]:
     found = [*own.disturbances]
     found += [f"{one.name}: {one.words} like it" for one in comparisons if one.is_slow]
     found += [
-        f"{one.name}: its times vary by {100 * one.iqr_fraction:.0f} % (interquartile range): was the machine busy?"
+        f"{one.name}{VARYING} {100 * one.iqr_fraction:.0f} % (interquartile range): was the machine busy?"
         for one in own.quantities
         if one.iqr_fraction > UNSTEADY
     ]
@@ -198,11 +197,12 @@ def document(own: Preflight, comparisons: Sequence[Comparison] = ()) -> dict[str
 
 
 def in_description(own: Preflight) -> dict[str, Any]:
-    """What a system description has of a preflight: its rates, when it was made, and the digest of the whole."""
+    """What a system description has of a preflight, as `harness.submission.preflight` reads it: rates, and a digest."""
     shown = document(own)
     return {
-        "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(own.made)),
+        "made": time.strftime(TIME_FORMAT, time.gmtime(own.made)),
         "devices": own.num_devices,
+        "threads": own.num_threads,
         "rates": {one.name: float(f"{one.value:.4g}") for one in own.quantities},
         "warnings": warnings(own, ()),
         "digest": digest_of({name: value for name, value in shown.items() if name not in ("compared", "warnings")}),

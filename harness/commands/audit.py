@@ -104,7 +104,7 @@ def run(
             if ruleset is not None:
                 for complete in facts:
                     result = complete(result, ruleset)
-            subject = read.subject(result, ruleset, rules.bands, today, store)
+            subject = read.subject(result, ruleset, rules, today, store)
         except InputError as error:
             results.skip(result.path, error)
             continue

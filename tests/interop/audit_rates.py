@@ -81,7 +81,7 @@ def main() -> int:
         round_rules, tree, found = ruleset(folder.name), Tree(), {}
         for path, logs in read.find([folder]):
             try:
-                subject = read.subject(read.read(path, logs), round_rules, rules.bands, TODAY)
+                subject = read.subject(read.read(path, logs), round_rules, rules, TODAY)
             except TtaError as error:
                 print(f"{path}: {error}", file=sys.stderr)
                 continue

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+
+from harness.checker import registry
+from harness.checker.audit.rules import load_audit
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 from torch import nn  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from harness.characterise.measuring import repeating  # noqa: E402
 from harness.characterise.network import counted  # noqa: E402
@@ -22,9 +27,18 @@ from harness.run import data_cache, workloads  # noqa: E402
 from harness.run.network import fingerprint  # noqa: E402
 from tests.workloads import sessions  # noqa: E402
 from workloads.batch_norm import GroupedBatchNorm, SharedBatchNorm  # noqa: E402
+from workloads.image_classification import full_model as resnet  # noqa: E402
+from workloads.image_classification import model as images  # noqa: E402
+from workloads.recommendation import full_model as dlrm  # noqa: E402
+from workloads.reinforcement_learning import model as agents  # noqa: E402
+from workloads.speech_recognition import model as speech  # noqa: E402
+from workloads.translation import model as translation  # noqa: E402
+from workloads.translation.recipe import Recipe  # noqa: E402
 
 NAMES = workloads.workload_names()
 every_workload = pytest.mark.parametrize("name", NAMES)
+FLOPS = load_audit(registry.audit_file()).flops
+OF_ANY_LENGTH = ("speech_recognition", "translation")
 
 
 @pytest.fixture
@@ -64,6 +78,62 @@ def test_golden_network(name: str, started: Callable[[str], Any]) -> None:
     assert identity.parameters == sessions.rules_of(name).network_digest  # IDN008
     flops = sum(one.flops for one in found)
     assert flops == sessions.golden(name, "forward_flops", flops)
+    if name not in OF_ANY_LENGTH:
+        passes = sessions.rules_of(name).defaults().get("num_epochs", 1)
+        assert FLOPS[f"{name}_mini"] * batch_of(name) * passes == flops
+
+
+def on_meta(build: Callable[[], nn.Module], *shapes: tuple[int, ...], kind: torch.dtype = torch.float32) -> int:
+    """FLOPs of a forward pass with inputs of these shapes."""
+    with torch.device("meta"):
+        network, given = build(), [torch.ones(shape, dtype=kind) for shape in shapes]
+        with FlopCounterMode(display=False) as counter:
+            network(*given)
+    return int(counter.get_total_flops())
+
+
+SIZES = {"num_counts": 13, "vocabulary_sizes": [100] * 26}
+OF_LARGER_SUITES: dict[str, Callable[[], float]] = {
+    "image_classification_standard": lambda: on_meta(
+        lambda: images.build_model("standard", (32, 32, 3), 10), (1, 3, 32, 32)
+    ),
+    "image_classification_full": lambda: on_meta(
+        lambda: resnet.build_model("full", (224, 224, 3), 1000), (1, 3, 224, 224)
+    ),
+    "recommendation_full": lambda: on_meta(lambda: dlrm.build_model("full", SIZES, None), (1, 39), kind=torch.int32),
+    "reinforcement_learning_standard": lambda: on_meta(lambda: agents.build_model("standard", 8, 4), (1, 8)),
+    "reinforcement_learning_full": lambda: on_meta(
+        lambda: agents.build_model("full", 0, 6), (1, 4 * 84 * 84), kind=torch.uint8
+    ),
+}
+
+
+@pytest.mark.parametrize("benchmark", OF_LARGER_SUITES)
+def test_audit_knows_the_flops_of_larger_suites(benchmark: str) -> None:
+    """A forward pass of one sample."""
+    assert FLOPS[benchmark] == OF_LARGER_SUITES[benchmark]()
+
+
+def test_audit_knows_the_flops_of_what_differs_in_length(prepared: Callable[[str], data_cache.DataSet]) -> None:
+    """Speech and sentences of `mini`: the mean over the training set without padding. Nothing else is known."""
+    hops = np.load(prepared("speech_recognition").path / "train_hops.npy")
+    names = ("sources", "targets")
+    pieces = [np.load(prepared("translation").path / f"train_{name}.npy") for name in names]
+    lengths = [round(float((array != translation.PAD).sum(1).mean())) for array in pieces]
+    recipe = Recipe.parse(sessions.rules_of("translation").defaults())
+
+    def recogniser() -> nn.Module:
+        network = speech.build_model("mini", speech.NUM_BANDS, 44, 0.0)
+        network.register_forward_pre_hook(lambda module, args: (*args, torch.ones(1, dtype=torch.int64)))
+        return network
+
+    of_speech = on_meta(recogniser, (1, round(float(hops.mean())), speech.NUM_BANDS))
+    shapes = ((1, lengths[0]), (1, lengths[1] - 1))  # all pieces but the last are given
+    of_sentences = on_meta(lambda: translation.build_model("mini", 800, 64, recipe), *shapes, kind=torch.int64)
+
+    assert FLOPS["speech_recognition_mini"] == pytest.approx(of_speech, rel=0.02)
+    assert FLOPS["translation_mini"] == pytest.approx(of_sentences, rel=0.02)
+    assert set(FLOPS) == {*OF_LARGER_SUITES, *(f"{name}_mini" for name in NAMES)}
 
 
 @every_workload

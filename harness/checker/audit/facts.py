@@ -21,6 +21,7 @@ from harness.log.run_log import RunLog
 from harness.mlperf.compliance import is_evaluated_afterwards
 from harness.mlperf.formula import Formula
 from harness.mlperf.model import RoundBenchmark
+from harness.submission.preflight import CarriedPreflight, carried
 from harness.submission.result import Result
 
 # Events that a single process writes in sequence; headers and statistics come from several.
@@ -79,6 +80,7 @@ class RunFacts:
     text: LogText
     standard: Standard
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    flops: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -213,6 +215,14 @@ class Subject:
         return each * nodes if each and nodes else None
 
     @cached_property
+    def preflight(self) -> CarriedPreflight | None:
+        """The description's preflight; None if it has none, or one that AUD082 does not believe."""
+        try:
+            return carried(self.result.system)
+        except ValueError:
+            return None
+
+    @cached_property
     def by_time(self) -> tuple[RunFacts, ...]:
         """The runs that have a time, in order of their start."""
         timed = [run for run in self.runs if run.wall_ms is not None]
@@ -241,10 +251,16 @@ class RunDigest:
     accelerator: str
     num_accelerators: int | None
     num_ranks: int
+    preflight: CarriedPreflight | None = None
 
     @property
     def submitter(self) -> str:
         return self.place.partition("/")[0]
+
+    @property
+    def preflight_kind(self) -> tuple[object, ...] | None:
+        """What machines whose preflights can be compared have in common; None where there is no preflight."""
+        return None if self.preflight is None else self.preflight.kind
 
     @property
     def machine_class(self) -> tuple[str, str, str] | None:
@@ -285,6 +301,7 @@ class Tree:
                     accelerator=accelerator if isinstance(accelerator, str) else "",
                     num_accelerators=subject.num_accelerators,
                     num_ranks=run.text.num_ranks,
+                    preflight=subject.preflight,
                 )
             )
 

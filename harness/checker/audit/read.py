@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
 
 from harness.checker.audit.facts import RunFacts, Subject
 from harness.checker.audit.log_text import read_text
 from harness.checker.audit.mlflow_db import MirrorRun
+from harness.checker.audit.signals import AuditRules
 from harness.checker.audit.standard import standard
 from harness.errors import LogError
 from harness.log import power_files, run_log
@@ -55,7 +56,7 @@ def read(path: Path, logs: Sequence[Path]) -> Result:
 def subject(
     result: Result,
     ruleset: RuleSet | None,
-    bands: Mapping[str, tuple[float, float]],
+    rules: AuditRules,
     today: date,
     mirror: Sequence[MirrorRun] = (),
 ) -> Subject:
@@ -64,6 +65,8 @@ def subject(
     Raises:
         LogError: a log can no longer be read.
     """
-    rules = standard(result, ruleset, today)
-    runs = tuple(RunFacts(log, read_text(log.path, log.events), rules, bands) for log in result.runs)
-    return Subject(result, runs, rules, tuple(mirror))
+    expected = standard(result, ruleset, today)
+    runs = tuple(
+        RunFacts(log, read_text(log.path, log.events), expected, rules.bands, rules.flops) for log in result.runs
+    )
+    return Subject(result, runs, expected, tuple(mirror))

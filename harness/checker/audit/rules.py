@@ -16,6 +16,7 @@ from harness.errors import RulesError, printable, unknown_name
 from harness.findings import Severity
 
 _OWN = {"severity", "weight"}
+MAX_FLOPS = 1e18  # of one sample, forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +65,22 @@ def load_audit(path: Path) -> AuditRules:
         RulesError: it cannot be read, or has an unknown key, an impossible value, or a signal of severity error.
     """
     content = load_yaml(path)
-    only(content, {"version", "signals", "bands"}, str(path))
+    only(content, {"version", "signals", "bands", "flops"}, str(path))
     signals = content.get("signals")
     if not isinstance(signals, dict) or not signals:
         raise RulesError(f"{path}: 'signals' must map signals to their severity, weight and limits")
     bands = content.get("bands") or {}
     if not isinstance(bands, dict):
         raise RulesError(f"{path}: 'bands' must map benchmarks to two numbers")
+    flops = content.get("flops") or {}
+    if not isinstance(flops, dict):
+        raise RulesError(f"{path}: 'flops' must map benchmarks to a number")
     return AuditRules(
         version=printable(content.get("version")),
         digest=hashlib.sha256(path.read_bytes()).hexdigest(),
         signals={str(code): _signal(item, f"{path}: signals: {code}") for code, item in signals.items()},
         bands={str(name): _band(item, f"{path}: bands: {name}") for name, item in bands.items()},
+        flops={str(name): _flops(item, f"{path}: flops: {name}") for name, item in flops.items()},
     )
 
 
@@ -100,6 +105,13 @@ def _band(content: Any, place: str) -> tuple[float, float]:
     if low > high:
         raise RulesError(f"{place}: the lower limit {low:g} is above the upper limit {high:g}")
     return low, high
+
+
+def _flops(content: Any, place: str) -> float:
+    number = _number(content, place)
+    if not 1 <= number <= MAX_FLOPS:
+        raise RulesError(f"{place}: {number:g} is not a number of operations from 1 to {MAX_FLOPS:g}")
+    return number
 
 
 def _number(content: Any, place: str) -> float:

@@ -61,13 +61,15 @@ class SignalRule:
 class AuditRules:
     """The audit's rules: which signals are in force, and by which limits.
 
-    bands: by benchmark, the lowest and the highest value of any evaluation in published results.
+    bands: by benchmark, the lowest and the highest value of any evaluation in published results. flops: by benchmark,
+    floating-point operations of a forward pass of one sample.
     """
 
     version: str
     digest: str
     signals: Mapping[str, SignalRule]
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    flops: Mapping[str, float] = field(default_factory=dict)
 
     def refuse_unknown(self, known: Mapping[str, Signal]) -> None:
         """Raises:

@@ -26,6 +26,7 @@ from harness.characterise.preflight import (
 from harness.characterise.preflight_report import records, report
 from harness.errors import InputError, OutputError, UsageError
 from harness.log.events import digest_of
+from harness.submission.preflight import carried
 from harness.submission.system import PREFLIGHT_KEY, digests_of
 
 SYSTEM = {
@@ -58,6 +59,7 @@ def measured(factor: float = 1.0) -> dict[str, Any]:
         "skipped": [],
         "fp32_is_tf32": None,
         "seconds": 1.0,
+        "world": [{"rank": rank, "num_threads": 2} for rank in range(2)],
     }
 
 
@@ -143,6 +145,33 @@ def test_description_carries_the_rates_and_stays_that_of_the_system() -> None:
     assert {name: one[name] for name in SYSTEM} == SYSTEM
     shared = [digests_of(found, digest_of(dict(found))) for found in (one, other, SYSTEM)]
     assert len(shared[0] & shared[1] & shared[2]) == 1
+
+
+def test_audit_reads_what_a_description_carries() -> None:
+    """Rates by the names that they have here, the fastest of a device, the operations that vary, and what is alike."""
+    found = measured()
+    found["memory"][0]["iqr_s"] = found["matrix_products"][1]["iqr_s"] = 0.2
+    own = Preflight(1e9, dict(SYSTEM), 2, found, None, {}, {}, ())
+
+    read_back = carried(described(SYSTEM, own))
+
+    assert read_back is not None
+    assert (read_back.num_devices, read_back.num_threads, read_back.num_varying) == (2, 4, 2)
+    assert read_back.rates == pytest.approx({one.name: one.value for one in own.quantities}, rel=1e-3)
+    assert [read_back.device_peak(name) for name in ("fp32", "bf16", "fp16")] == [12_000, 24_000, None]
+    assert read_back.kind == own.kind
+    assert not read_back.has_accelerators
+
+
+def test_copies_from_the_host_are_those_of_accelerators() -> None:
+    found = measured()
+    found["copies"].append(timed(1.0, name="host to device", bytes=256, bytes_per_s=256.0))
+    system = {**SYSTEM, "accelerators_per_node": "2", "accelerator_model_name": "Toy 100"}
+
+    read_back = carried(described(system, Preflight(1e9, system, 2, found, None, {}, {}, ())))
+
+    assert read_back is not None
+    assert read_back.has_accelerators
 
 
 def test_measuring_asks_the_processes_and_reads_the_clocks_around_it(tmp_path: Path) -> None:

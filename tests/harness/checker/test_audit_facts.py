@@ -142,7 +142,7 @@ def test_the_place_of_a_run_is_its_folder_or_what_its_log_says(folder: Path, tmp
     elsewhere = foreign.write(tmp_path / "x", [rows(0)])
     tree = Tree()
     for path, logs in read.find([folder, elsewhere]):
-        tree.add(read.subject(read.read(path, logs), None, {}, TODAY))
+        tree.add(read.subject(read.read(path, logs), None, rules(), TODAY))
 
     assert {run.place for run in tree.runs} == {"Toy/toybox"}
 
@@ -185,6 +185,11 @@ def test_a_standard_follows_from_the_rules(tmp_path: Path, folder: Path) -> None
         (
             "version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nbands: {a: [2, 1]}\n",
             "the lower limit 2 is above the upper limit 1",
+        ),
+        ("version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nflops: 3\n", "'flops' must map"),
+        (
+            "version: '1'\nsignals: {AUD001: {severity: note, weight: 1}}\nflops: {a: 0}\n",
+            "flops: a: 0 is not a number of operations",
         ),
     ],
 )

@@ -405,7 +405,7 @@ def test_of_a_mixed_result_only_what_was_evaluated_online_is_looked_at(tmp_path:
             of(run, "eval_accuracy", nth).value = 1.5
 
     [(path, logs)] = read.find([result(tmp_path, impossible, which=(0, 4))])
-    subject = read.subject(read.read(path, logs), None, {}, TODAY)
+    subject = read.subject(read.read(path, logs), None, rules(), TODAY)
     standards = (STANDARD, STANDARD, STANDARD, STANDARD, checkpoints)
     runs = tuple(
         dataclasses.replace(run, standard=standard) for run, standard in zip(subject.runs, standards, strict=True)

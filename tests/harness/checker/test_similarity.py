@@ -405,7 +405,7 @@ def test_reference_runs_are_not_taken_for_copies() -> None:
     folders = sorted({path.parent for path in (ROOT / "submissions" / "reference").rglob("result_0.txt")})
     tree, items = Tree(), []
     for path, logs in read.find(folders):
-        subject = read.subject(read.read(path, logs), None, {}, TODAY)
+        subject = read.subject(read.read(path, logs), None, rules(), TODAY)
         tree.add(subject)
         items += list(registry.signals()["AUD043"].look(subject, rules().signals["AUD043"]))
 
