@@ -95,7 +95,8 @@ VERBS = {
         "Show, search, validate, compare or refresh the organiser's price books; price your own machine.",
     ),
     "estimate": Verb(
-        "harness.commands.estimate", "Estimate what a run to target would take and cost on machines of the price book."
+        "harness.commands.estimate",
+        "Estimate what a run to target would take, draw and cost on machines of the price book.",
     ),
     "agent": Verb(
         "harness.commands.agent",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from harness.base.values import finite_number, is_whole
+from harness.characterise import power as powers
+from harness.characterise.power import UNKNOWN, Drawn
 from harness.characterise.summaries import StraightLine, Summary, straight_line, summary
 
 REAL, SYNTHETIC = "real", "synthetic"
@@ -31,7 +33,7 @@ class Row:
 
     status: ok; oom: it does not fit; refused: the workload or the machine does not take it; failed. evidence: why.
     seconds: of each step; waited: of each, for data, as the session says. peak_bytes: the largest memory of the process
-    up to then: an accelerator's, else what was resident.
+    up to then: an accelerator's, else what was resident. power: of further steps with real data.
     """
 
     cell: Cell
@@ -40,6 +42,7 @@ class Row:
     seconds: tuple[float, ...] = ()
     waited: tuple[float, ...] = ()
     peak_bytes: int | None = None
+    power: Drawn = UNKNOWN
 
     @property
     def is_final(self) -> bool:
@@ -192,6 +195,7 @@ def as_record(row: Row) -> dict[str, Any]:
         "seconds": list(row.seconds),
         "waited": list(row.waited),
         "peak_bytes": row.peak_bytes,
+        "power": powers.as_record(row.power),
     }
 
 
@@ -214,7 +218,8 @@ def of_record(record: object) -> Row:
         raise ValueError("a row that is ok needs the seconds of its steps")
     precision, data, status, evidence = (str(text) for text in texts)
     cell = Cell(devices, precision, batch_size, data)
-    return Row(cell, status, evidence, seconds, waited, peak if is_whole(peak) else None)  # type: ignore[arg-type]
+    power = powers.of_record(record.get("power"))
+    return Row(cell, status, evidence, seconds, waited, peak if is_whole(peak) else None, power)  # type: ignore[arg-type]
 
 
 def _times(values: object) -> Iterator[float]:

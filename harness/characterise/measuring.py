@@ -17,6 +17,7 @@ from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils import _pytree as trees
 
+from harness.base.clock import MonotonicClock
 from harness.characterise.cells import REAL
 from harness.characterise.network import Counted, Kept, counted, memory
 from harness.characterise.operators import by_kind, is_operator
@@ -47,8 +48,10 @@ def started(session: Session, initialise: Callable[[Session], None], data_dir: P
     return found
 
 
-def profiled(session: Session, ranks: Ranks, batch_size: int, num_steps: int, num_traced: int) -> dict[str, Any]:
-    """Measure the training of a session that was started."""
+def profiled(
+    session: Session, ranks: Ranks, batch_size: int, num_steps: int, num_traced: int, sustained_s: float = 0.0
+) -> dict[str, Any]:
+    """Measure the training of a session that was started. sustained_s: of further steps, for a meter; 0: none."""
     network = network_of(lambda: session.train_block(batch_size))
     clock = Clock()
     session.train_block(batch_size * NUM_SETTLING)
@@ -57,15 +60,29 @@ def profiled(session: Session, ranks: Ranks, batch_size: int, num_steps: int, nu
     session.train_block(batch_size * num_steps)
     clock.synchronise()
     plain_s = (perf_counter() - begun) / num_steps
+    meter = {"sustained": sustained(session, batch_size, plain_s, sustained_s, ranks, clock)} if sustained_s else {}
     exchange = Exchange(network, clock)
     steps = timed(session, network, exchange, batch_size, num_steps)
     return {
+        **meter,
         "plain_step_s": plain_s,
         "steps": _of_steps(steps, ranks),
         "network": _of_network(session, network, exchange, batch_size),
         "operators": traced(session, batch_size, num_traced),
         "peak_memory": peak_memory(),
     }
+
+
+def sustained(
+    session: Session, batch_size: int, step_s: float, least_s: float, ranks: Ranks, clock: Clock
+) -> dict[str, int]:
+    """Steps for some seconds, as many on every rank; return when they began and ended, on the system's clock."""
+    num_steps = max(ranks.gather(math.ceil(least_s / step_s)))
+    clock.synchronise()
+    begun = MonotonicClock()
+    session.train_block(batch_size * num_steps)
+    clock.synchronise()
+    return {"start_ns": begun.origin_ns, "stop_ns": begun.origin_ns + begun.elapsed_ns(), "num_steps": num_steps}
 
 
 def timed(session: Session, network: Network, exchange: Exchange, batch_size: int, num_steps: int) -> list[Step]:

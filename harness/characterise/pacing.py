@@ -15,7 +15,9 @@ from typing import Any
 from harness.base.files import small_file
 from harness.base.strict_json import loads
 from harness.base.values import finite_number, is_whole, mapping_or_empty
+from harness.characterise import power as powers
 from harness.characterise.cells import REAL, Row
+from harness.characterise.power import Drawn
 from harness.characterise.preflight import Preflight
 from harness.characterise.profile import FORMAT_VERSION, KIND, Profile
 from harness.characterise.summaries import DATA, OPTIMIZER, PHASES, Summary
@@ -60,11 +62,12 @@ def of_profile(profile: Profile, rules: BenchmarkRules, source: str) -> Candidat
         errors=_errors(profile.summary("seconds")),
         system=_system(profile.system, profile.num_devices),
     )
+    pace = _powered(pace, profile.power, profile.system)
     note = (
         f"pace: {pace.sample_s * 1e3:.6g} ms per sample, of {profile.num_steps} steps of {profile.batch_size} samples "
         f"on {_devices(profile.num_devices)} and an evaluation of {evaluation_s:.3g} s every "
         f"{rules.eval_every_samples:,} samples, and {pace.fixed_s:.3g} s to open the data: {printable(source)}, of "
-        f"{_machine(pace)}; its interval is that of the steps, and not of runs"
+        f"{_machine(pace)}; its interval is that of the steps, and not of runs{_power_words(pace)}"
     )
     return Candidate(profile.batch_size, pace, profile.num_devices, profile.precision, note)
 
@@ -85,10 +88,11 @@ def of_sweep(sweep: Sweep, rules: BenchmarkRules, source: str) -> list[Candidate
 def _of_row(row: Row, sweep: Sweep, source: str) -> Candidate:
     cell = row.cell
     pace = Pace(1 / row.samples_per_s, errors=_errors(row.step), system=_system(sweep.system, cell.num_devices))
+    pace = _powered(pace, row.power, sweep.system)
     note = (
         f"pace: {pace.sample_s * 1e3:.6g} ms per sample, of {row.step.num} steps of {cell.batch_size} samples in "
         f"{cell.precision} on {_devices(cell.num_devices)}: {printable(source)}, of {_machine(pace)}; evaluations, "
-        "opening the data and initialisation are not in it"
+        f"opening the data and initialisation are not in it{_power_words(pace)}"
     )
     return Candidate(cell.batch_size, pace, cell.num_devices, cell.precision, note)
 
@@ -115,7 +119,8 @@ def predicted(
     base = of_profile(profile, rules, source)
     assert base.pace is not None
     sample_s = step_s / profile.batch_size + evaluation_s / rules.eval_every_samples
-    pace = replace(base.pace, sample_s=sample_s, system=_system(profile.system, num_devices))
+    system = _system(profile.system, num_devices)
+    pace = replace(base.pace, sample_s=sample_s, system=system, power=None, no_power="a prediction has no power")
     note = (
         f"predicted, not measured: a step of {step_s:.3g} s on {num_devices} devices = what one device computes, "
         f"divided by {num_devices}, + its optimizer + an all-reduce of its gradients at the preflight's bus bandwidth; "
@@ -154,6 +159,19 @@ def _errors(step: Summary) -> tuple[tuple[float, float], ...]:
         return ()
     deviation = _MEDIAN_ERROR * _MAD_TO_DEVIATION * step.mad / step.median / math.sqrt(step.num)
     return ((deviation**2, step.num - 1),)
+
+
+def _powered(pace: Pace, drawn: Drawn, description: Any) -> Pace:
+    """The pace with the power of its machine, unless that has accelerators that were idle: the meters see them, too."""
+    assert pace.system is not None
+    described, used = described_system(description).accelerators_per_node, pace.system.accelerators_per_node
+    if drawn.power is not None and described != used:
+        return replace(pace, no_power=f"the meters saw {described} accelerators, of which {used} trained")
+    return replace(pace, power=drawn.power, no_power=drawn.why_not)
+
+
+def _power_words(pace: Pace) -> str:
+    return "" if pace.power is None else f"; power: {pace.power.words}, of training, taken for the whole run"
 
 
 def _system(description: Any, num_devices: int) -> System:
@@ -216,6 +234,7 @@ def _profile(record: Any) -> Profile:
         measured=measured,
         memory_at={},
         largest=None,
+        power=powers.of_record(record.get("power")),
     )
     numbers: Sequence[object] = (
         measured["plain_step_s"],

@@ -14,7 +14,9 @@ from harness.characterise.asking import Ask, OutOfMemory, asked, training
 from harness.characterise.batches import Largest, bisected, predicted
 from harness.characterise.operators import CONVENTION, TRAINING_FACTOR
 from harness.characterise.planning import planned
+from harness.characterise.power import UNKNOWN, Drawn, as_record
 from harness.characterise.summaries import PHASES, Summary, straight_line, summary
+from harness.characterise.wattmeter import opened
 from harness.errors import UsageError
 from harness.ruleset.model import RuleSet
 from harness.run.benchmark import Request
@@ -48,7 +50,7 @@ class Profile:
     made: when, as seconds since 1970. system: the description of the machine. measured: the answer of the processes:
     see `harness.characterise.measuring.profiled` and `program.profile`. memory_at: bytes by kind of one device's step,
     by global batch size. largest: the largest batch; None where it was not asked for. refused: why batch sizes were
-    not measured, in words.
+    not measured, in words. power: of steps without hooks.
     """
 
     benchmark: str
@@ -64,6 +66,7 @@ class Profile:
     memory_at: Mapping[int, Mapping[str, int]]
     largest: Largest | None
     refused: tuple[str, ...] = ()
+    power: Drawn = UNKNOWN
 
     @property
     def step_s(self) -> float:
@@ -142,20 +145,22 @@ def profile(wanted: ProfileRequest, ruleset: RuleSet, say: Callable[[str], None]
     """Measure a benchmark on this machine.
 
     Raises:
-        UsageError: the benchmark does not take the batch size, the precision, or so many devices. DataError: its data.
+        UsageError: the benchmark does not take the batch size, the precision, or so many devices; a meter that was
+            named cannot be read. DataError: its data.
         OutOfMemory: a step does not fit. Interrupted: by a signal. WorkerError: the workload failed.
     """
     plan = planned(wanted.request, wanted.batch_size, ruleset)
     batch_size = int(plan.hyperparameters["global_batch_size"])
     say(f"{plan.rules.name}: {wanted.num_steps} steps of {batch_size} samples on {plan.num_devices} device(s)")
     with (
+        opened(wanted.request.power, plan.system, say) as meters,
         tempfile.TemporaryDirectory(prefix="tta-profile-") as place,
         LaunchedEvaluator(plan, Path(place) / "evaluator.txt") as evaluator,
         asked(plan.num_devices, evaluator) as ask,
     ):
         ask({"do": "open"})
         numbers = {"num_steps": wanted.num_steps, "num_traced": NUM_TRACED, "peak_s": PEAK_S}
-        measured = ask(training(plan, do="profile", **numbers))
+        measured, power = meters.asked(ask, training(plan, do="profile", **numbers))
         measured["evaluation"] = _evaluations(ask)
         memory_at: dict[int, Mapping[str, int]] = {batch_size: measured["network"]["memory"]}
         largest: Largest | None = None
@@ -178,6 +183,7 @@ def profile(wanted: ProfileRequest, ruleset: RuleSet, say: Callable[[str], None]
         memory_at=dict(sorted(memory_at.items())),
         largest=largest,
         refused=refused,
+        power=power,
     )
 
 
@@ -259,6 +265,7 @@ def document(profile: Profile) -> dict[str, Any]:
             "flop_per_s": profile.flop_per_s,
             "utilisation_fraction": profile.utilisation,
         },
+        "power": as_record(profile.power),
         "measured": dict(profile.measured),
         "memory_at": {str(size): dict(kinds) for size, kinds in profile.memory_at.items()},
         "largest_batch": None if profile.largest is None else asdict(profile.largest),
@@ -285,6 +292,7 @@ def records(profile: Profile) -> Measurement:
             "phase_s": {name: profile.phase(name).median for name in PHASES},
             "memory_bytes": profile.measured["network"]["memory"],
             "load_s": profile.measured["load_s"],
+            "power_w": shown["power"]["mean_w"],
         },
         profile.made,
     )

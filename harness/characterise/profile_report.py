@@ -62,6 +62,7 @@ def _phases(profile: Profile) -> Section:
         f"communication: {steps['exchanged_bytes']:,} bytes of gradients a step and device, and "
         f"{steps['other_bytes']:,} in {steps['other_sums']} other sums",
     ]
+    notes.append(f"power while training, without hooks: {profile.power.words}")
     if steps["num_updates"] != 1:
         notes.append(f"a step, which is one global batch, updates the weights {steps['num_updates']} times")
     parts = [(name, 1e3 * profile.phase(name).median) for name in PHASES]

@@ -30,6 +30,9 @@ import torch
 
 from harness.base.json_socket import JsonSocket, SocketClosed
 from harness.characterise import measuring, peaks
+from harness.characterise.cells import REAL
+from harness.characterise.summaries import summary
+from harness.characterise.watching import Clock
 from harness.errors import WorkerError
 from harness.run import numerics, workloads
 from harness.run.array_stream import ArrayStream
@@ -65,7 +68,9 @@ def profile(command: dict[str, Any], ranks: Ranks) -> tuple[Timed, dict[str, Any
     try:
         begun = measuring.started(session, lambda own: initialise(own, config, ranks.rank), Path(command["data_dir"]))
         batch_size = int(config["hyperparameters"]["global_batch_size"])
-        found = measuring.profiled(session, ranks, batch_size, int(command["num_steps"]), int(command["num_traced"]))
+        num_steps, num_traced = int(command["num_steps"]), int(command["num_traced"])
+        sustained_s = float(command.get("sustained_s", 0.0))
+        found = measuring.profiled(session, ranks, batch_size, num_steps, num_traced, sustained_s)
     except BaseException:  # also when a signal ends it: the session has processes of its own
         session.close()
         measuring.released()
@@ -102,10 +107,14 @@ def window(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
             kind: measuring.window(session, kind, batch_size, int(command["num_steps"]), ranks)
             for kind in command["kinds"]
         }
+        meter = {}
+        if seconds := command.get("sustained_s", 0.0):
+            step_s = summary(found[REAL]["seconds"]).median
+            meter["sustained"] = measuring.sustained(session, batch_size, step_s, seconds, ranks, Clock())
     finally:
         session.close()
         measuring.released()
-    return {**begun, "windows": found, "peak_memory": measuring.peak_memory()}
+    return {**begun, **meter, "windows": found, "peak_memory": measuring.peak_memory()}
 
 
 def preflight(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:

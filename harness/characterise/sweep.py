@@ -20,9 +20,12 @@ from harness.base.files import small_file
 from harness.base.strict_json import loads
 from harness.base.values import finite_number, is_whole
 from harness.characterise.asking import Ask, OutOfMemory, asked, training
-from harness.characterise.cells import KINDS, Cell, Row, Status, as_record, of_record
+from harness.characterise.cells import KINDS, REAL, Cell, Row, Status, as_record, of_record
 from harness.characterise.planning import planned
+from harness.characterise.power import UNKNOWN, Drawn
+from harness.characterise.wattmeter import Wattmeter, opened
 from harness.errors import DataError, Interrupted, OutputError, UsageError, WorkerError, printable
+from harness.metering.session import MeterRequest
 from harness.ruleset.model import RuleSet
 from harness.run.benchmark import Request
 
@@ -57,8 +60,13 @@ def sweep(
     ruleset: RuleSet,
     say: Callable[[str], None],
     processes: Callable[[int], AbstractContextManager[Ask]] = asked,
+    metered: Callable[
+        [MeterRequest, Mapping[str, Any], Callable[[str], None]], AbstractContextManager[Wattmeter]
+    ] = opened,
 ) -> Sweep:
     """Measure the cells that the folder's file lacks. processes: starts those that measure, for so many devices.
+
+    metered: opens the meters that are read meanwhile.
 
     Raises:
         UsageError: the benchmark does not exist, or the file is of another sweep. OutputError: it cannot be written.
@@ -74,10 +82,11 @@ def sweep(
     rows = {row.cell: row for row in found.rows if row.is_final}
     missing = [cell for cell in cells if cell not in rows]
     say(f"{found.benchmark}: {len(missing)} of {len(cells)} cells to measure, {num_steps} steps each")
-    for row in _measured(request, missing, num_steps, ruleset, processes):
-        rows[row.cell] = row
-        _append(path, as_record(row))
-        say(_words(row))
+    with metered(request.power if missing else MeterRequest(), plan.system, say) as meters:
+        for row in _measured(request, missing, num_steps, ruleset, processes, meters):
+            rows[row.cell] = row
+            _append(path, as_record(row))
+            say(_words(row))
     return Sweep(found.benchmark, num_steps, found.made, found.system, tuple(rows[cell] for cell in sorted(rows)))
 
 
@@ -93,6 +102,7 @@ def _measured(
     num_steps: int,
     ruleset: RuleSet,
     processes: Callable[[int], AbstractContextManager[Ask]],
+    meters: Wattmeter,
 ) -> Iterator[Row]:
     """Measure cell by cell; those of one precision and number of devices in the same processes, while they live."""
     for (num_devices, precision), group in groupby(cells, key=lambda cell: (cell.num_devices, cell.precision)):
@@ -106,8 +116,12 @@ def _measured(
                     if ask is None:
                         ask = stack.enter_context(processes(num_devices))
                     kinds = [cell.data for cell in wanted]
-                    answer = ask(training(plan, do="window", kinds=kinds, num_steps=num_steps))
-                    yield from (_row(cell, answer) for cell in wanted)
+                    command, power = training(plan, do="window", kinds=kinds, num_steps=num_steps), UNKNOWN
+                    if REAL in kinds:
+                        answer, power = meters.asked(ask, command)
+                    else:
+                        answer = ask(command)
+                    yield from (_row(cell, answer, power if cell.data == REAL else UNKNOWN) for cell in wanted)
                 except Interrupted:
                     raise
                 except (UsageError, DataError, WorkerError) as error:
@@ -120,11 +134,11 @@ def _measured(
                         ask = None
 
 
-def _row(cell: Cell, answer: Mapping[str, Any]) -> Row:
+def _row(cell: Cell, answer: Mapping[str, Any], power: Drawn) -> Row:
     window, peak = answer["windows"][cell.data], answer["peak_memory"]
     allocated = peak["accelerator_allocated"]
     used = peak["host_resident"] if allocated is None else allocated
-    return Row(cell, "ok", "", tuple(window["seconds"]), tuple(window["waited"]), used)
+    return Row(cell, "ok", "", tuple(window["seconds"]), tuple(window["waited"]), used, power)
 
 
 def _append(path: Path, record: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from harness.board.charts.lines import Line, curve_chart, styles
 from harness.board.charts.scales import Label
 from harness.characterise.cells import (
+    REAL,
     Cell,
     Fit,
     Intercept,
@@ -49,7 +50,7 @@ def _name(cell: Cell, has_batch: bool = True) -> str:
 
 
 def _table(rows: Sequence[Row]) -> Section:
-    header = ("cell", "data", "step", "MAD", "jitter", "waited", "samples/s", "memory", "what came of it")
+    header = ("cell", "data", "step", "MAD", "jitter", "waited", "samples/s", "memory", "power", "what came of it")
     lines: list[tuple[str, ...]] = []
     for row in rows:
         if row.status == "ok":
@@ -62,13 +63,15 @@ def _table(rows: Sequence[Row]) -> Section:
                 percent(waited),
                 f"{row.samples_per_s:,.0f}",
                 "-" if row.peak_bytes is None else size(row.peak_bytes),
+                "-" if row.power.power is None else f"{row.power.power.mean_w:,.0f} W",
             )
             lines.append((_name(row.cell), row.cell.data, *numbers, "ok"))
         else:
-            lines.append((_name(row.cell), row.cell.data, *["-"] * 6, f"{row.status}: {row.evidence}"))
+            lines.append((_name(row.cell), row.cell.data, *["-"] * 7, f"{row.status}: {row.evidence}"))
     notes = (
         "step: median; jitter: the median absolute deviation (MAD) relative to it; waited: share of the steps in which "
         "the session waited for data; memory: the largest of the process so far",
+        *_powers(rows),
     )
     groups: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
@@ -82,6 +85,14 @@ def _table(rows: Sequence[Row]) -> Section:
         (Chart(curve_chart(label, lines_of, "global batch size", "milliseconds a step"), series),) if groups else ()
     )
     return Section("cells", "Cells", header, tuple(lines), notes, charts)
+
+
+def _powers(rows: Sequence[Row]) -> list[str]:
+    """What the powers are, or why there are none."""
+    real = [row.power for row in rows if row.status == "ok" and row.cell.data == REAL]
+    known = [one.power for one in real if one.power is not None]
+    kinds = [f"power: {one.source}, class {one.meter_class}, of {one.scope}, while training" for one in known]
+    return list(dict.fromkeys([*kinds, *(f"power: {one.words}" for one in real if one.power is None)]))
 
 
 def _inputs(rows: Sequence[Row]) -> Section:

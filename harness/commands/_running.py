@@ -35,8 +35,8 @@ def add_running(parser: Parser) -> None:
     parser.add_argument("--quiet", action="store_true", help="report only what went wrong")
 
 
-def _add_meters(parser: Parser) -> None:
-    """Add what is metered, and how."""
+def add_meter(parser: Parser) -> None:
+    """Add what is metered on this machine, and how often."""
     parser.add_argument(
         "--meter",
         default="none",
@@ -47,6 +47,11 @@ def _add_meters(parser: Parser) -> None:
     parser.add_argument(
         "--meter-period", type=_period, metavar="SECONDS", help="time between readings (default: the meter's)"
     )
+
+
+def _add_meters(parser: Parser) -> None:
+    """Add what is metered, and how, on one node or several."""
+    add_meter(parser)
     parser.add_argument(
         "--idle", type=as_seconds, metavar="SECONDS", help="length of the idle baseline (default: 60 with a meter)"
     )

@@ -1,4 +1,4 @@
-"""`tta estimate`: what a run to target would take and cost on machines of the price book."""
+"""`tta estimate`: what a run to target would take, draw and cost on machines of the price book."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from harness.cost.price_book import PriceBook
 from harness.errors import ExitStatus, RulesError, UsageError, printable
 from harness.log import keys
 from harness.ruleset import catalog, load
-from harness.ruleset.model import BenchmarkRules, Timing
+from harness.ruleset.model import BenchmarkRules, RuleSet
 from harness.scoring.convergence import Reference
 from harness.scoring.estimate import (
+    JOULES_PER_KWH,
     Budget,
     Comparison,
     Estimate,
@@ -47,12 +48,16 @@ _HEADER = (
     "USD/h",
     "time to target",
     "95 % of runs",
+    "energy",
+    "95 % of runs",
     "USD per run",
     "95 % of runs",
     "USD per result",
     "as of",
 )
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_UNITS_J = {"kWh": JOULES_PER_KWH, "MWh": 1e3 * JOULES_PER_KWH, "Wh": JOULES_PER_KWH / 1e3}
+_BUDGETS = "a time (90s, 30m, 4h, 2d), a price ($50) or an energy (500Wh, 5kWh)"
 _LEFT_OUT = "storage, traffic, licences, tax, failed attempts"
 
 
@@ -103,7 +108,8 @@ def add_arguments(parser: Parser) -> None:
         "--within",
         type=_as_budget,
         metavar="BUDGET",
-        help="name the cheapest configuration within a time (90s, 30m, 4h, 2d), or the fastest within a price ($50)",
+        help="name the cheapest configuration within a time (90s, 30m, 4h, 2d), or the fastest within a price ($50) or "
+        "an energy (500Wh, 5kWh)",
     )
     parser.add_argument(
         "--batch-size", type=as_positive, metavar="N", help="global (default: that of the result, or of the rules)"
@@ -153,15 +159,21 @@ def _as_counts(text: str) -> tuple[int, ...]:
 
 
 def _as_budget(text: str) -> Budget:
-    """`4h`, `30m`, `90s`, `2d`, or `$50`."""
-    number, factor = (text[1:], 1.0) if text.startswith("$") else (text[:-1], _UNITS_S.get(text[-1:], 0.0))
+    """`4h`, `30m`, `90s`, `2d`, `$50`, `500Wh` or `5kWh`."""
+    energy = next((unit for unit in _UNITS_J if text.endswith(unit)), None)
+    if text.startswith("$"):
+        number, factor = text[1:], 1.0
+    elif energy is not None:
+        number, factor = text.removesuffix(energy), _UNITS_J[energy]
+    else:
+        number, factor = text[:-1], _UNITS_S.get(text[-1:], 0.0)
     try:
         value = float(number) * factor
     except ValueError:
         value = 0.0
-    if not 0 < value < 1e12:
-        raise argparse.ArgumentTypeError(f"{printable(text)!r} is neither a time (90s, 30m, 4h, 2d) nor a price ($50)")
-    return Budget(value, text.startswith("$"))
+    if not 0 < value < 1e15:
+        raise argparse.ArgumentTypeError(f"{printable(text)!r} is not {_BUDGETS}")
+    return Budget(value, "usd" if text.startswith("$") else "seconds" if energy is None else "joules")
 
 
 def run(
@@ -212,7 +224,7 @@ def run(
         return _printed(rules, shown, chosen, budget, output_format)
     if measured.preflight is not None or measured.devices:
         raise UsageError("--preflight and --devices: predict from a profile; give --profile FILE as well")
-    common, measured_at = (None, None) if result is None else _measured(result, rules, ruleset.timing)
+    common, measured_at = (None, None) if result is None else _measured(result, rules, ruleset)
     size = batch_size or measured_at or _default_batch_size(rules)
     reference = reference_samples(rules, size)
     if throughput is not None:
@@ -326,6 +338,7 @@ def _configurations(
     if any(item.is_bound for _, item in found):
         notes.append("at most: there are no reference convergence points, so a run may take all of its budget")
     notes += [
+        *_without_energy([item for _, item in found]),
         f"a result is {rules.num_runs} runs, billed as the row says; '-' is unknown",
         f"not included: {_LEFT_OUT}",
     ]
@@ -381,8 +394,9 @@ def _best(
         return None, [f"nothing is within {budget.words}: 95 % of runs must be"]
     item = found[winner]
     usd = "no price" if item.usd is None else f"{_money(item.usd[0])} USD"
-    kind = "fastest" if budget.is_money else "cheapest"
-    what = f"{printable(item.sku)}, row {winner + 1} of the table: {_seconds(item.seconds.mean)} s, {usd} a run"
+    kind = "cheapest" if budget.unit == "seconds" else "fastest"
+    drawn = "" if item.energy_j is None else f", {_joules(item.energy_j.mean)}"
+    what = f"{printable(item.sku)}, row {winner + 1} of the table: {_seconds(item.seconds.mean)} s{drawn}, {usd} a run"
     if is_predicted and is_predicted[winner]:
         what += "; predicted, for nothing that was measured is within it"
     return winner, [f"the {kind} within {budget.words} (with 95 % of runs): {what}"]
@@ -391,8 +405,7 @@ def _best(
 def _best_record(budget: Budget | None, winner: int | None) -> dict[str, object]:
     if budget is None:
         return {}
-    unit = "usd" if budget.is_money else "seconds"
-    return {"within": {unit: budget.amount, "best_estimate": winner}}
+    return {"within": {budget.unit: budget.amount, "best_estimate": winner}}
 
 
 def _is_compared(system: System, book: PriceBook, sku: str, nodes: int, gpus_per_node: int | None) -> bool:
@@ -425,7 +438,7 @@ def _sku(text: str) -> tuple[str, float | None]:
     return sku, value
 
 
-def _measured(place: Path, rules: BenchmarkRules, timing: Timing) -> tuple[Pace, int | None]:
+def _measured(place: Path, rules: BenchmarkRules, ruleset: RuleSet) -> tuple[Pace, int | None]:
     """The pace of the result at `place`, and its batch size."""
     paths = find_results(place)
     if len(paths) != 1:
@@ -436,8 +449,9 @@ def _measured(place: Path, rules: BenchmarkRules, timing: Timing) -> tuple[Pace,
     if any(log.value(keys.SUBMISSION_DIVISION) == "open" for log in result.runs):
         raise UsageError(f"{paths[0]}: is of the open division, where the reference's samples say nothing of a recipe")
     size = result.runs[0].value(keys.GLOBAL_BATCH_SIZE)
-    runs = [run_result(log, rules, timing=timing) for log in result.runs]
-    return measured_pace(runs, described_system(result.system)), size if is_whole(size) else None
+    timing, limits = ruleset.timing, ruleset.energy
+    runs = [run_result(log, rules, timing=timing, limits=limits, num_nodes=result.num_nodes) for log in result.runs]
+    return measured_pace(runs, described_system(result.system), limits), size if is_whole(size) else None
 
 
 def _default_batch_size(rules: BenchmarkRules) -> int:
@@ -470,6 +484,7 @@ def _notes(
                 f"pace: {pace.sample_s * 1e3:.6g} ms per sample, evaluations included, and {pace.fixed_s:.3g} s to "
                 f"open the data{exact}: {pace.num_runs} run{'s' * (pace.num_runs > 1)} of {printable(result)} on "
                 f"{printable(pace.system.words, 400)}"
+                + ("" if pace.power is None else f"; power: {printable(pace.power.words, 400)}")
             )
     if any(item.pace.system is None for item in found):
         notes.append(
@@ -480,6 +495,7 @@ def _notes(
         notes.append("one throughput is used for several machines; give each its own with ID@SAMPLES_PER_S")
     if rules.provisional:
         notes.append(f"the target {rules.metric.name} {rules.target:g} is provisional and may change")
+    notes += _without_energy(found)
     notes.append(f"a result is {rules.num_runs} runs, with initialisation, billed as the row says; '-' is unknown")
     notes.append(f"not included: {_LEFT_OUT}")
     for item in found:
@@ -492,6 +508,12 @@ def _notes(
         elif not item.is_ranked:
             notes.append(f"{printable(item.sku)}: information only; this row does not rank")
     return notes
+
+
+def _without_energy(found: Sequence[Estimate]) -> list[str]:
+    """Why estimates have no energy."""
+    reasons = dict.fromkeys(item.pace.no_power for item in found if item.energy_j is None)
+    return [f"energy: not available: {printable(reason, 400)}" for reason in reasons]
 
 
 def _text(
@@ -511,6 +533,8 @@ def _cells(item: Estimate) -> tuple[str, ...]:
         _money(item.usd_per_hour),
         f"{most}{_seconds(item.seconds.mean)} s",
         "-" if most else f"{_seconds(item.seconds.low)} to {_seconds(item.seconds.high)}",
+        "-" if item.energy_j is None else most + _joules(item.energy_j.mean),
+        "-" if item.energy_j is None or most else f"{_joules(item.energy_j.low)} to {_joules(item.energy_j.high)}",
         "no price" if usd is None else most + _money(usd[0]),
         "-" if usd is None or most else f"{_money(usd[1])} to {_money(usd[2])}",
         _money(item.usd_result) if item.usd_result is None else most + _money(item.usd_result),
@@ -520,6 +544,11 @@ def _cells(item: Estimate) -> tuple[str, ...]:
 
 def _seconds(value: float) -> str:
     return f"{value:,.1f}" if value >= 10 else f"{value:.3g}"
+
+
+def _joules(value: float) -> str:
+    """In kWh from one up, else in kJ."""
+    return f"{_seconds(value / JOULES_PER_KWH)} kWh" if value >= JOULES_PER_KWH else f"{_seconds(value / 1e3)} kJ"
 
 
 def _money(usd: Decimal | None) -> str:

@@ -10,7 +10,9 @@ from harness.characterise import keeping
 from harness.characterise.profile import ProfileRequest, document, profile, records
 from harness.characterise.profile_report import report
 from harness.commands._arguments import Parser, add_benchmark, add_format, as_path, as_positive
+from harness.commands._running import add_meter
 from harness.errors import ExitStatus, printable
+from harness.metering.session import MeterRequest
 from harness.ruleset import catalog, load
 from harness.run.benchmark import Request
 
@@ -31,6 +33,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--out", type=as_path, metavar="FOLDER", help="write profile.json, profile.txt and profile.html there"
     )
+    parser.add_argument("--system", type=as_path, metavar="FILE", help="system description (default: this machine's)")
+    add_meter(parser)
     parser.add_argument("--mlflow", metavar="URI", help="add the profile to this tracking store (default: to none)")
     parser.add_argument("--quiet", action="store_true", help="report only what went wrong")
     add_format(parser, "html")
@@ -45,6 +49,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         source=arguments.source,
         devices=arguments.devices,
         precision=arguments.precision,
+        system=arguments.system,
+        power=MeterRequest(arguments.meter, period_s=arguments.meter_period),
     )
     wanted = ProfileRequest(request, arguments.batch, arguments.steps, not arguments.no_memory)
     return run(wanted, arguments.out, arguments.mlflow, arguments.quiet, arguments.format)

@@ -13,8 +13,10 @@ from harness.characterise.cells import KINDS, grid
 from harness.characterise.sweep import check_kinds, sweep
 from harness.characterise.sweep_report import document, records, report
 from harness.commands._arguments import Parser, add_format, add_ruleset, add_suite, as_path, as_positive
+from harness.commands._running import add_meter
 from harness.errors import ExitStatus, UsageError, printable, unknown_name
 from harness.log.numerics import PRECISIONS
+from harness.metering.session import MeterRequest
 from harness.ruleset import catalog, load
 from harness.ruleset.model import BenchmarkRules
 from harness.run.benchmark import Request
@@ -57,6 +59,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--source", type=as_path, metavar="DIR", help="data you already have, as the workload's card says"
     )
+    parser.add_argument("--system", type=as_path, metavar="FILE", help="system description (default: this machine's)")
+    add_meter(parser)
     parser.add_argument("--mlflow", metavar="URI", help="add the sweep to this tracking store (default: to none)")
     parser.add_argument("--quiet", action="store_true", help="report only what went wrong")
     add_format(parser, "html")
@@ -81,6 +85,8 @@ def call(arguments: argparse.Namespace) -> ExitStatus:
         ruleset=arguments.ruleset,
         data=arguments.cache,
         source=arguments.source,
+        system=arguments.system,
+        power=MeterRequest(arguments.meter, period_s=arguments.meter_period),
     )
     return run(
         request,

@@ -224,9 +224,12 @@ class RunRecording:
 
 
 class Metering:
-    """The meters of the runs of one result."""
+    """The meters of the runs of one result. why_not: why there is none; empty if there is one."""
 
-    def __init__(self, recorder: PowerRecorder | None, request: MeterRequest, say: Say, complain: Say) -> None:
+    def __init__(
+        self, recorder: PowerRecorder | None, request: MeterRequest, say: Say, complain: Say, why_not: str = ""
+    ) -> None:
+        self.why_not = why_not
         self._recorder = recorder
         self._request = request
         self._say = say
@@ -270,7 +273,7 @@ def opened(request: MeterRequest, system: Mapping[str, Any], say: Say, complain:
     """
     plan = meter_plan(request)
     if plan is None:
-        yield Metering(None, request, say, complain)
+        yield Metering(None, request, say, complain, "no --meter was asked for")
         return
     with PowerRecorder.start(
         plan.names,
@@ -284,8 +287,9 @@ def opened(request: MeterRequest, system: Mapping[str, Any], say: Say, complain:
     ) as recorder:
         unmetered = recorder.unmetered
         if len(unmetered) == recorder.num_nodes:
-            say(f"power: no meter, energy is not measured: {'; '.join(unmetered)}")
-            yield Metering(None, request, say, complain)
+            why_not = f"no meter here: {'; '.join(unmetered)}"
+            say(f"power: energy is not measured: {why_not}")
+            yield Metering(None, request, say, complain, why_not)
             return
         if unmetered:
             complain(f"power: no meter on {'; '.join(unmetered)}; the energy of these runs will be void")

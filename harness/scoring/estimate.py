@@ -1,7 +1,8 @@
-"""Estimates of the time and cost of a run to target: a pace times the samples that the reference needs. Pure.
+"""Estimates of the time, energy and cost of a run to target: a pace times the samples that the reference needs. Pure.
 
 The pace is that of the pace score (`harness.scoring.score`): a fixed part, and seconds per sample with the evaluations
 in them. It holds for the system that it was measured on, so a price row of another machine needs a pace of its own.
+Energy is the power that was measured with the pace, for as long as the run takes.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from harness.base import stats
 from harness.base.values import int_of_digits, is_whole, positive_int, short_text
 from harness.cost.money import EXACT, billed_seconds, cost_usd, rounded
 from harness.cost.price_book import NoPrice, Price, PriceBook, Quote, is_accelerator
+from harness.energy.limits import EnergyLimits
+from harness.energy.meter_selection import CLASSES
+from harness.energy.reasons import VoidReason
+from harness.energy.run_energy import EnergySource, RunEnergy
+from harness.energy.score import HALF_WIDTH, KNOWN
 from harness.errors import InputError, UsageError
+from harness.log.power_format import MeterClass
 from harness.ruleset.model import BenchmarkRules
 from harness.scoring.convergence import Reference, reference_at
 from harness.scoring.run_result import RunResult
@@ -49,6 +56,46 @@ class System:
         return f"{count} x {self.accelerator or 'unknown accelerator'} per node"
 
 
+# What keeps an energy from being ranked, and its power from nothing: the interval has what is known of its errors.
+_TOLERATED = {
+    VoidReason.FEW_SAMPLES,
+    VoidReason.ESTIMATED_SHARE,
+    VoidReason.ACCURACY_POOR,
+    VoidReason.ACCURACY_UNDECLARED,
+    VoidReason.UNCERTAIN,
+}
+JOULES_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """What a system draws while it trains, all nodes together.
+
+    u95_w: half width of the 95 % interval of its meters. meter_class: from A, calibrated, to E, a model. scope: what is
+    metered. scatter: of the logarithm of mean_w in one more run, as in `stats.Estimate`; empty of a single measurement.
+    """
+
+    mean_w: float
+    u95_w: float
+    meter_class: MeterClass
+    scope: str
+    scatter: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def errors(self) -> tuple[tuple[float, float], ...]:
+        """Of the logarithm of mean_w, as in `stats.Estimate`."""
+        return ((self.u95_w / HALF_WIDTH / self.mean_w) ** 2, KNOWN), *self.scatter
+
+    @property
+    def source(self) -> EnergySource:
+        return "estimated" if self.meter_class == "E" else "measured"
+
+    @property
+    def words(self) -> str:
+        """ "312.4 W (± 6.1 W), measured, class C, of gpu (board)"."""
+        return f"{self.mean_w:,.1f} W (± {self.u95_w:,.1f} W), {self.source}, class {self.meter_class}, of {self.scope}"
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How fast a system goes.
@@ -57,6 +104,7 @@ class Pace:
         where it is not known.
     errors: of the logarithm of sample_s in one more run, as in `stats.Estimate`; empty: it is taken as exact.
     num_runs: behind it. system: where they ran; None for a pace that is given and not measured.
+    power: what that system drew meanwhile; None where it is not known, and `no_power` says why.
     """
 
     sample_s: float
@@ -65,6 +113,8 @@ class Pace:
     errors: tuple[tuple[float, float], ...] = ()
     num_runs: int = 0
     system: System | None = None
+    power: Power | None = None
+    no_power: str = "a throughput as given says nothing of power"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +128,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The estimated time and cost of runs to target.
+    """The estimated time, energy and cost of runs to target.
 
     samples, seconds: of one run, the samples as their geometric mean; those of the whole budget if `is_bound`.
+    energy_j: of one run, at the power of the pace; None where that is not known.
     usd: (mean, low, high) of one run at the quoted price; None where there is no price, and `why_not` says why.
     usd_result: of the `num_runs` runs of a result, one after another on machines held all that time, initialisation
     included, billed as the price row says; None where that is not known. is_ranked: whether the price row may rank.
@@ -91,6 +142,7 @@ class Estimate:
     pace: Pace
     samples: Spread
     seconds: Spread
+    energy_j: Spread | None
     usd_per_hour: Decimal | None
     usd: tuple[Decimal, Decimal, Decimal] | None
     usd_result: Decimal | None
@@ -114,8 +166,32 @@ def reference_samples(rules: BenchmarkRules, batch_size: int) -> Reference | Non
     return found
 
 
-def measured_pace(runs: Sequence[RunResult], system: System) -> Pace:
-    """The pace of the runs that reached their target.
+def measured_power(energies: Sequence[RunEnergy | None], limits: EnergyLimits) -> Power | str:
+    """The mean power of runs, or why it is not known."""
+    known = [energy for energy in energies if energy is not None]
+    if not known or len(known) < len(energies):
+        return "not metered"
+    faults = {reason for energy in known for reason in energy.void} - _TOLERATED
+    if faults:
+        return "; ".join(reason.words(limits) for reason in sorted(faults))
+    if len({energy.scope for energy in known}) > 1:
+        return VoidReason.SCOPE_MIXED.words(limits)
+    watts = [energy.mean_w for energy in known if energy.mean_w]
+    if len(watts) < len(known):
+        return "the meters show no power"
+    mean_w = math.fsum(watts) / len(watts)
+    # One meter is wrong in one direction, so averaging over runs does not help.
+    shares = [(energy.uncertainty_j or 0.0) / (energy.joules or 1.0) for energy in known]
+    scatter: tuple[tuple[float, float], ...] = ()
+    if len(known) > 1:
+        variance = stats.variance([math.log(each) for each in watts])
+        scatter = ((variance * (1 + 1 / len(known)), len(known) - 1),)
+    weakest = max((energy.meter_class for energy in known), key=CLASSES.index)
+    return Power(mean_w, mean_w * math.fsum(shares) / len(shares), weakest, known[0].scope, scatter)
+
+
+def measured_pace(runs: Sequence[RunResult], system: System, limits: EnergyLimits | None = None) -> Pace:
+    """The pace of the runs that reached their target. limits: the rules' of their energy.
 
     Raises:
         InputError: none did.
@@ -130,7 +206,9 @@ def measured_pace(runs: Sequence[RunResult], system: System) -> Pace:
         scatter = stats.variance([math.log(run.pace_s or 0.0) for run in reached])
         errors = ((scatter * (1 + 1 / len(reached)), len(reached) - 1),)
     init_s = math.fsum(inits) / len(inits) if inits else None
-    return Pace(sample_s, fixed_s, init_s, errors, len(reached), system)
+    power = measured_power([run.energy for run in reached], limits or EnergyLimits())
+    pace = Pace(sample_s, fixed_s, init_s, errors, len(reached), system)
+    return replace(pace, no_power=power) if isinstance(power, str) else replace(pace, power=power, no_power="")
 
 
 def described_system(description: Mapping[str, Any] | None) -> System:
@@ -195,16 +273,19 @@ def estimate(
     if reference is None:
         samples = Spread(*[float(rules.max_samples)] * 3)
         trained_s = Spread(*[min(pace.sample_s * rules.max_samples, max(0.0, rules.max_seconds - pace.fixed_s))] * 3)
+        errors: tuple[tuple[float, float], ...] = ()
     else:
         scatter = (reference.variance * (1 + reference.leverage), reference.num_runs - 1)
         samples = _spread(reference.samples, (scatter,))
-        trained_s = _spread(pace.sample_s * reference.samples, (scatter, *pace.errors))
+        errors = (scatter, *pace.errors)
+        trained_s = _spread(pace.sample_s * reference.samples, errors)
     shown = Estimate(
         sku=sku,
         nodes=nodes,
         pace=pace,
         samples=samples,
-        seconds=Spread(*(pace.fixed_s + part for part in (trained_s.mean, trained_s.low, trained_s.high))),
+        seconds=_plus(pace.fixed_s, trained_s),
+        energy_j=None if pace.power is None else _energy(pace.power, trained_s.mean, pace.fixed_s, errors),
         usd_per_hour=None,
         usd=None,
         usd_result=None,
@@ -218,24 +299,31 @@ def estimate(
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may take: seconds, or US dollars."""
+    """What a run may take: seconds, US dollars, or joules."""
 
     amount: float
-    is_money: bool
+    unit: Literal["seconds", "usd", "joules"]
 
     @property
     def words(self) -> str:
-        return f"${self.amount:g}" if self.is_money else f"{self.amount:g} s"
+        if self.unit == "joules":
+            return f"{self.amount / JOULES_PER_KWH:g} kWh"
+        return f"${self.amount:g}" if self.unit == "usd" else f"{self.amount:g} s"
 
     def permits(self, found: Estimate) -> bool:
-        """Whether 95 % of runs are within it; of a bound, the bound itself. What has no price is within no money."""
-        if self.is_money:
+        """Whether 95 % of runs are within it; of a bound, the bound itself.
+
+        What has no price is within no money, and what has no energy is within no energy.
+        """
+        if self.unit == "usd":
             return found.usd is not None and found.usd[2] <= Decimal(repr(self.amount))
+        if self.unit == "joules":
+            return found.energy_j is not None and found.energy_j.high <= self.amount
         return found.seconds.high <= self.amount
 
 
 def best(found: Sequence[Estimate], budget: Budget) -> int | None:
-    """The place of the cheapest estimate within a time, or of the fastest within an amount of money; None: none is.
+    """The place of the cheapest estimate within a time, or of the fastest within money or energy; None: none is.
 
     Within a time, of those without a price the fastest, if none has one.
     """
@@ -247,9 +335,18 @@ def best(found: Sequence[Estimate], budget: Budget) -> int | None:
         assert usd is not None
         return usd[0], found[place].seconds.mean
 
-    if not budget.is_money and priced:
+    if budget.unit == "seconds" and priced:
         return min(priced, key=cost)
     return min(within, key=lambda place: found[place].seconds.mean, default=None)
+
+
+def _plus(fixed: float, spread: Spread) -> Spread:
+    return Spread(fixed + spread.mean, fixed + spread.low, fixed + spread.high)
+
+
+def _energy(power: Power, trained_s: float, fixed_s: float, errors: tuple[tuple[float, float], ...]) -> Spread:
+    """Joules of a run, from errors of its time; those of a bound are none, and it has the meters' alone."""
+    return _plus(power.mean_w * fixed_s, _spread(power.mean_w * trained_s, (*errors, *power.errors)))
 
 
 def _spread(value: float, errors: tuple[tuple[float, float], ...]) -> Spread:

@@ -11,10 +11,12 @@ import pytest
 
 from harness.characterise.cells import REAL, SYNTHETIC, Cell, Row
 from harness.characterise.pacing import of_profile, of_sweep, predicted, predicted_step_s, read_profile
+from harness.characterise.power import Drawn
 from harness.characterise.preflight import Preflight
 from harness.characterise.profile import Profile, document
 from harness.characterise.sweep import Sweep
 from harness.errors import InputError, UsageError
+from harness.scoring.estimate import Power
 from tests import fabricate
 from tests.harness.characterise.test_preflight import measured as of_preflight
 
@@ -126,6 +128,45 @@ def test_paces_of_a_sweep_are_those_of_its_real_cells() -> None:
         of_sweep(Sweep(RULES.name, 2, 0.0, BOX, rows[1:2]), RULES, "cells.jsonl")
 
 
+WATTS = Drawn(Power(300.0, 15.0, "B", "node (ac)"))
+ONE = {**BOX, "accelerators_per_node": "1"}
+
+
+def test_power_of_a_profile_is_that_of_its_pace() -> None:
+    """A prediction has none, and a profile without a meter says why not."""
+    one = replace(profile(), power=WATTS, system=ONE)
+
+    found, none = of_profile(one, RULES, "p"), of_profile(profile(), RULES, "p")
+
+    assert found.pace is not None
+    assert (found.pace.power, found.pace.no_power) == (WATTS.power, "")
+    assert "power: 300.0 W (± 15.0 W), measured, class B, of node (ac), of training, taken for the" in found.note
+    assert none.pace is not None
+    assert (none.pace.power, none.pace.no_power) == (None, "no meter was read while this was measured")
+    assert "power" not in none.note
+    more = predicted(one, preflight(), RULES, 2, "p")
+    assert more.pace is not None
+    assert (more.pace.power, more.pace.no_power) == (None, "a prediction has no power")
+
+
+def test_power_of_idle_accelerators_is_not_that_of_a_pace() -> None:
+    """One of eight trained; the meters saw them all."""
+    found = of_profile(replace(profile(), power=WATTS), RULES, "p")
+
+    assert found.pace is not None
+    assert (found.pace.power, found.pace.no_power) == (None, "the meters saw 8 accelerators, of which 1 trained")
+
+
+def test_power_of_a_cell_is_that_of_its_pace() -> None:
+    row = Row(Cell(1, "fp32", 50, REAL), "ok", "", (0.5, 0.5), power=WATTS)
+
+    (found,) = of_sweep(Sweep(RULES.name, 2, 0.0, ONE, (row,)), RULES, "cells.jsonl")
+
+    assert found.pace is not None
+    assert found.pace.power == WATTS.power
+    assert "power: 300.0 W" in found.note
+
+
 @pytest.mark.parametrize(("devices", "seconds"), [(1, 1.0001), (2, 0.45005 + 0.1 + 1.0), (4, 0.225025 + 0.1 + 1.5)])
 def test_prediction_is_compute_over_n_and_communication(devices: int, seconds: float) -> None:
     """What is computed is divided, the optimizer is not, and the gradients pass a ring."""
@@ -176,9 +217,10 @@ def test_preflight_of_one_device_predicts_nothing() -> None:
 
 def test_profile_survives_its_file(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
-    path.write_text(json.dumps(document(profile())))
+    one = replace(profile(), power=WATTS)
+    path.write_text(json.dumps(document(one)))
 
-    assert read_profile(path) == replace(profile(), system=dict(BOX))
+    assert read_profile(path) == replace(one, system=dict(BOX))
 
 
 @pytest.mark.parametrize(
@@ -191,6 +233,7 @@ def test_profile_survives_its_file(tmp_path: Path) -> None:
         lambda shown: shown["measured"]["steps"]["phases"].pop("optimizer"),
         lambda shown: shown["measured"]["evaluation"].update(seconds=3),
         lambda shown: shown.update(measured=[]),
+        lambda shown: shown.update(power=300.0),
     ],
 )
 def test_file_that_is_no_profile(tmp_path: Path, damage: Any) -> None:

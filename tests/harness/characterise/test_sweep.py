@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,14 @@ import pytest
 
 from harness.characterise.asking import Ask, OutOfMemory
 from harness.characterise.cells import REAL, SYNTHETIC, grid
+from harness.characterise.power import Drawn
+from harness.characterise.report import as_text
 from harness.characterise.sweep import FILE, Sweep, read, sweep
+from harness.characterise.sweep_report import report
 from harness.errors import Interrupted, UsageError, WorkerError
 from harness.run import data_cache, workloads
 from harness.run.benchmark import Request
+from harness.scoring.estimate import Power
 from tests.workloads.sessions import RULESET
 
 pytest.importorskip("torch")
@@ -56,6 +60,17 @@ class Processes:
         return {"windows": windows, "peak_memory": {"host_resident": 5, "accelerator_allocated": None}}
 
 
+class Watts:
+    """A wattmeter that is read once for each session: 100 W the first time, 200 W the second. asked: of what."""
+
+    def __init__(self) -> None:
+        self.asked_of: list[tuple[str, ...]] = []
+
+    def asked(self, ask: Ask, command: Mapping[str, Any]) -> tuple[dict[str, Any], Drawn]:
+        self.asked_of.append(tuple(command["kinds"]))
+        return ask(command), Drawn(Power(100.0 * len(self.asked_of), 5.0, "B", "node (ac)"))
+
+
 def swept(request: Request, folder: Path, processes: Callable[..., Any], **changed: Any) -> Sweep:
     cells = grid(changed.get("batches", BATCHES), ["fp32"], [REAL, SYNTHETIC], changed.get("devices", [1]))
     return sweep(request, cells, changed.get("steps", 3), folder, RULESET, lambda line: None, processes)
@@ -71,6 +86,35 @@ def test_every_cell_is_measured_once(request_of: Request, tmp_path: Path) -> Non
     assert processes.num_started == 1
     assert [row.samples_per_s for row in found.rows] == pytest.approx([1000.0] * 6)
     assert again == found == read(tmp_path / FILE)
+
+
+def test_cells_with_real_data_have_the_power_of_their_session(request_of: Request, tmp_path: Path) -> None:
+    """It is kept with them, shown, and not measured where there are none."""
+    watts = Watts()
+    cells = [*grid(BATCHES[:2], ["fp32"], [REAL, SYNTHETIC], [1]), *grid(BATCHES[2:], ["fp32"], [SYNTHETIC], [1])]
+
+    found = sweep(
+        request_of,
+        cells,
+        3,
+        tmp_path,
+        RULESET,
+        lambda line: None,
+        Processes(),
+        lambda *_: nullcontext(watts),  # type: ignore[arg-type]
+    )
+
+    powers = {row.cell: row.power.power for row in found.rows}
+    assert watts.asked_of == [(REAL, SYNTHETIC)] * 2
+    assert [power and power.mean_w for cell, power in powers.items() if cell.data == REAL] == [100.0, 200.0]
+    assert {power for cell, power in powers.items() if cell.data == SYNTHETIC} == {None}
+    assert read(tmp_path / FILE) == found
+    text = as_text(report(found))
+    assert " 200 W " in text
+    assert "power: measured, class B, of node (ac), while training" in text
+    assert "power: not available: no --meter was asked for" in as_text(
+        report(swept(request_of, tmp_path / "none", Processes(), batches=BATCHES[:1]))
+    )
 
 
 def test_out_of_memory_is_a_row_and_not_the_end(request_of: Request, tmp_path: Path) -> None:

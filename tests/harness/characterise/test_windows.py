@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from harness.characterise.cells import REAL, SYNTHETIC, Cell, Row, input_shares, intercepts  # noqa: E402
-from harness.characterise.measuring import repeating, window  # noqa: E402
+from harness.characterise.measuring import repeating, sustained, window  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
 from tests.harness.characterise.toys import (  # noqa: E402
     BACKWARD_S,
@@ -43,6 +43,19 @@ def test_loader_with_a_known_wait(updates: int) -> None:
     (share,) = input_shares(rows)
     lost_s = updates * DATA_S + READ_S + FORWARD_S
     assert share.fraction == pytest.approx(lost_s / (lost_s + updates * UPDATE_S))
+
+
+def test_steps_for_a_meter_take_as_long_as_it_needs() -> None:
+    """Two seconds of steps of 0.4 s are five, on every rank those of the slowest."""
+    blocks: list[int] = []
+    session: Any = SimpleNamespace(train_block=blocks.append)
+    two: Any = SimpleNamespace(gather=lambda item: [item, item + 2])
+
+    found = [sustained(session, 4, 0.4, 2.0, ranks, HandClock()) for ranks in (ALONE, two)]
+
+    assert blocks == [4 * 5, 4 * 7]
+    assert [one["num_steps"] for one in found] == [5, 7]
+    assert all(one["start_ns"] < one["stop_ns"] for one in found)
 
 
 def test_synthetic_steps_train() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from harness import cli
 from harness.tracking.store import Store
+from tests import fabricate
 
 pytest.importorskip("torch")
 NAME = "image_classification"
@@ -58,6 +59,24 @@ def test_profile_of_a_benchmark(cache: Path, tmp_path: Path, capsys: pytest.Capt
     assert re.findall(r'(?:src|href)="(?!#)', page) == []  # nothing is fetched
     assert cli.main(command) == 2
     assert capsys.readouterr().err == f"tta: {folder / 'profile.json'}: exists already; choose another --out\n"
+
+
+@pytest.mark.slow
+def test_profile_reads_a_meter_while_it_trains(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model, by the watts that a description declares: more than idle, at most those of full load."""
+    declared = {**fabricate.SYSTEM, "tta_idle_power_w": "60", "tta_max_power_w": "150"}
+    (tmp_path / "system.json").write_text(json.dumps(declared))
+    command = ["profile", NAME, "--data", str(cache), "--steps", "3", "--no-memory", "--format", "json"]
+
+    assert cli.main([*command, "--meter", "estimate", "--system", str(tmp_path / "system.json")]) == 0
+
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    power = found["power"]
+    assert "power: estimate:node" in printed.err
+    assert 60 < power["mean_w"] <= 150
+    assert (power["class"], power["scope"], power["source"]) == ("E", "node (model)", "estimated")
+    assert "sustained" not in found["measured"]
 
 
 def _doubled(size: int) -> tuple[int, int]:

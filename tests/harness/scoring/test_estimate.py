@@ -1,4 +1,4 @@
-"""Estimated time and cost of a run: a pace times the reference's samples, with the spread of both."""
+"""Estimated time, energy and cost of a run: a pace times the reference's samples, with the spread of both."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.characterise.cells import Cell, Row, as_record
+from harness.characterise.power import Drawn
+from harness.characterise.power import as_record as as_power
 from harness.characterise.preflight import document as preflight_document
 from harness.characterise.profile import document as profile_document
 from harness.characterise.sweep import Sweep
 from harness.cli import main
 from harness.cost.price_book import Price, PriceBook
+from harness.energy.from_logs import energy_of
+from harness.energy.limits import EnergyLimits
+from harness.energy.reasons import VoidReason
+from harness.energy.run_energy import RunEnergy
 from harness.errors import InputError, UsageError
 from harness.log import run_log
 from harness.ruleset import catalog, load
@@ -27,6 +33,7 @@ from harness.scoring.convergence import Reference
 from harness.scoring.estimate import (
     Budget,
     Pace,
+    Power,
     Spread,
     System,
     best,
@@ -34,9 +41,11 @@ from harness.scoring.estimate import (
     described_system,
     estimate,
     measured_pace,
+    measured_power,
     reference_samples,
 )
 from harness.scoring.run_result import RunResult, run_result
+from harness.submission.result import read_result
 from tests import fabricate
 from tests.fabricate import SYSTEM, benchmark_rules, events, write_log
 from tests.harness.characterise.test_pacing import BOX as BOX_DESCRIPTION
@@ -217,6 +226,77 @@ def test_range_is_that_of_one_more_run() -> None:
     assert found.usd[1] < found.usd[0] < found.usd[2]
     noisy = estimate(RULES, EXACT, Pace(0.01, errors=((0.0004, 4),)), BOOK, "acme/box/here/on_demand")
     assert noisy.seconds.high == pytest.approx(30 * math.exp(2.776445 * 0.02))
+
+
+WATTS = Power(200.0, 9.8, "C", "gpu (board)")
+
+
+def test_energy_is_power_for_as_long_as_the_run_takes() -> None:
+    """30 s of training and 2 s of opening at 200 W; 9.8 W are 1.96 standard deviations of 2.5 %."""
+    pace = Pace(0.01, 2.0, power=WATTS, no_power="")
+    found = estimate(RULES, EXACT, pace, BOOK, "acme/box/here/on_demand")
+    half = 1.9623 * 0.025  # Student's, with 1,000 degrees of freedom
+
+    assert found.energy_j is not None
+    assert found.energy_j.mean == pytest.approx(6400.0)
+    assert found.energy_j.low == pytest.approx(400 + 6000 * math.exp(-half), rel=1e-6)
+    assert found.energy_j.high == pytest.approx(400 + 6000 * math.exp(half), rel=1e-6)
+    assert estimate(RULES, EXACT, Pace(0.01), BOOK, "acme/box/here/on_demand").energy_j is None
+
+
+def test_energy_scatters_as_seeds_and_power_do() -> None:
+    """More than the time alone; without a reference, the bound of the time is that of the energy."""
+    scattered = replace(WATTS, scatter=((0.01, 4),))
+    reference = reference_samples(RULES, 100)
+    one, two = (
+        estimate(RULES, reference, Pace(0.01, power=power), BOOK, "acme/box/here/on_demand")
+        for power in (WATTS, scattered)
+    )
+    bound = estimate(RULES, None, Pace(0.01, power=WATTS), BOOK, "acme/box/here/on_demand")
+
+    assert one.energy_j is not None
+    assert two.energy_j is not None
+    assert one.energy_j.mean == pytest.approx(200 * one.seconds.mean)
+    assert one.energy_j.high > 200 * one.seconds.high
+    assert two.energy_j.high > one.energy_j.high
+    assert bound.energy_j is not None
+    assert bound.energy_j.mean == pytest.approx(200 * bound.seconds.mean)
+
+
+def energies(folder: Path, **options: Any) -> list[RunEnergy | None]:
+    """Of a result with meters: 300, 301 ... W."""
+    fabricate.write_result(folder, power="node", rules=RULES, **options)
+    logs = read_result(folder).runs
+    return [energy_of(log, EnergyLimits()) for log in logs]
+
+
+def test_power_of_a_result_is_the_mean_of_its_runs(tmp_path: Path) -> None:
+    """300 to 302 W by one sensor of 2 %; they scatter by a three hundredth, and one more run by 4/3 of that."""
+    found = measured_power(energies(tmp_path, num_runs=3), EnergyLimits())
+
+    assert isinstance(found, Power)
+    assert found.mean_w == pytest.approx(301.0, rel=0.005)
+    assert (found.meter_class, found.scope, found.source) == ("B", "node (ac)", "measured")
+    assert found.u95_w == pytest.approx(0.02 * found.mean_w, rel=0.2)
+    ((variance, dof),) = found.scatter
+    assert variance == pytest.approx((1 / 301) ** 2 * 4 / 3, rel=0.1)
+    assert dof == 2
+
+
+def test_power_that_is_not_known(tmp_path: Path) -> None:
+    """Of no run, of one that was not metered, of a void one, of meters in different places, and of none that drew."""
+    one, other = energies(tmp_path, num_runs=2)
+    assert one is not None
+    assert other is not None
+
+    def why_not(*runs: RunEnergy | None) -> Power | str:
+        return measured_power(runs, EnergyLimits())
+
+    assert why_not() == why_not(one, None) == "not metered"
+    assert why_not(replace(one, void=(VoidReason.COUNTER_RESET,))) == "a counter was reset during a run"
+    assert "not all metered in the same places" in str(why_not(one, replace(other, scope="gpu (board)")))
+    assert why_not(replace(one, mean_w=0.0)) == "the meters show no power"
+    assert isinstance(why_not(replace(one, void=(VoidReason.FEW_SAMPLES,))), Power)
 
 
 @pytest.mark.parametrize(
@@ -425,22 +505,37 @@ def configurations() -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("amount", "is_money", "place"),
+    ("amount", "unit", "place"),
     [
-        (100.0, False, 1),  # 0.15 USD against 0.30
-        (59.9, False, 0),
-        (60.0, False, 1),  # exactly the budget
-        (29.9, False, 2),  # nothing with a price is within it
-        (14.9, False, None),
-        (1.0, True, 0),  # the fastest that has a price
-        (0.2999, True, 1),
-        (0.15, True, 1),  # exactly the budget
-        (0.1499, True, None),
+        (100.0, "seconds", 1),  # 0.15 USD against 0.30
+        (59.9, "seconds", 0),
+        (60.0, "seconds", 1),  # exactly the budget
+        (29.9, "seconds", 2),  # nothing with a price is within it
+        (14.9, "seconds", None),
+        (1.0, "usd", 0),  # the fastest that has a price
+        (0.2999, "usd", 1),
+        (0.15, "usd", 1),  # exactly the budget
+        (0.1499, "usd", None),
     ],
 )
-def test_best_within_a_budget(amount: float, is_money: bool, place: int | None) -> None:
+def test_best_within_a_budget(amount: float, unit: Any, place: int | None) -> None:
     """The cheapest within a time, the fastest within an amount of money."""
-    assert best(configurations(), Budget(amount, is_money)) == place
+    assert best(configurations(), Budget(amount, unit)) == place
+
+
+@pytest.mark.parametrize(("joules", "place"), [(6400.0, 1), (3300.0, 0), (3000.0, None)])
+def test_fastest_within_an_energy(joules: float, place: int | None) -> None:
+    """30 s at 100 W, 15 s at 400 W, and 7.5 s at a power that is not known."""
+    found = [
+        estimate(RULES, EXACT, Pace(sample_s, power=power), BOOK, "acme/box/here/on_demand")
+        for sample_s, power in (
+            (0.01, Power(100.0, 4.0, "C", "gpu (board)")),
+            (0.005, Power(400.0, 16.0, "C", "gpu (board)")),
+            (0.0025, None),
+        )
+    ]
+
+    assert best(found, Budget(joules, "joules")) == place
 
 
 def test_within_a_budget_are_95_per_cent_of_runs() -> None:
@@ -449,8 +544,8 @@ def test_within_a_budget_are_95_per_cent_of_runs() -> None:
     (found,) = [estimate(RULES, reference, Pace(0.01), BOOK, "acme/box/here/on_demand")]
 
     assert found.seconds.mean == pytest.approx(30.0)
-    assert best([found], Budget(31.0, False)) is None
-    assert best([found], Budget(found.seconds.high, False)) == 0
+    assert best([found], Budget(31.0, "seconds")) is None
+    assert best([found], Budget(found.seconds.high, "seconds")) == 0
 
 
 def measured_files(folder: Path) -> list[str]:
@@ -486,6 +581,63 @@ def test_estimate_from_a_profile_and_a_prediction(tmp_path: Path, capsys: pytest
     assert "nothing is within 1 s: 95 % of runs must be" in text
 
 
+def with_power(folder: Path, watts: float) -> None:
+    """Gives the profile of `measured_files` a power."""
+    path = folder / "profile.json"
+    shown = json.loads(path.read_text())
+    shown["power"] = as_power(Drawn(Power(watts, 0.05 * watts, "E", "node (model)")))
+    path.write_text(json.dumps(shown))
+
+
+def test_estimate_from_a_profile_has_the_energy_of_its_power(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In JSON with the power and its source, in the table with its interval; a budget in kWh, Wh or MWh."""
+    command = [*measured_files(tmp_path), "--profile", f"{tmp_path}/profile.json"]
+    with_power(tmp_path, 20_000.0)
+
+    assert main([*command, "--within", "10kWh", "--format", "json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    (one,) = found["estimates"]
+    assert one["energy_j"]["mean"] == pytest.approx(20_000 * one["seconds"]["mean"])
+    assert one["energy_j"]["low"] < one["energy_j"]["mean"] < one["energy_j"]["high"]
+    assert (one["pace"]["power"]["meter_class"], one["pace"]["power"]["scope"]) == ("E", "node (model)")
+    assert found["within"] == {"joules": 36e6, "best_estimate": 0}
+    assert main([*command, "--within", "0.001MWh"]) == 1
+    text = capsys.readouterr().out
+    assert "nothing is within 1 kWh: 95 % of runs must be" in text
+    assert "power: 20,000.0 W (± 1,000.0 W), estimated, class E, of node (model)" in text
+    assert "energy: not available" not in text
+    assert f"{one['energy_j']['mean'] / 3.6e6:.3g} kWh" in text
+    with_power(tmp_path, 2.0)
+    assert main([*command, "--within", "500Wh"]) == 0
+    assert " kJ, " in capsys.readouterr().out
+
+
+def test_estimate_without_a_meter_says_why_it_has_no_energy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a profile, and of a throughput as given."""
+    command = measured_files(tmp_path)
+
+    assert main([*command, "--profile", f"{tmp_path}/profile.json"]) == 0
+    assert "energy: not available: no meter was read while this was measured" in capsys.readouterr().out
+    assert main([*command, "--throughput", "5000"]) == 0
+    assert "energy: not available: a throughput as given says nothing of power" in capsys.readouterr().out
+
+
+def test_estimate_from_a_metered_result_has_its_energy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = load.load_ruleset(catalog.ruleset_folder("v1"), "v1").benchmark("image_classification", "mini")
+    fabricate.write_result(tmp_path, power="node", rules=rules, batch_size=128, qualities=(0.5, 0.8, 0.95, 0.96))
+
+    assert main(["estimate", "image_classification", "--sku", M7I, "--from", str(tmp_path), "--format", "json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    (one,) = found["estimates"]
+    assert one["pace"]["power"]["mean_w"] == pytest.approx(302.0, rel=0.01)
+    assert one["energy_j"]["mean"] == pytest.approx(one["pace"]["power"]["mean_w"] * one["seconds"]["mean"])
+    assert any("power: 30" in note and "measured, class B, of node (ac)" in note for note in found["notes"])
+
+
 def test_estimates_from_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each cell that has a reference; another batch size is left out and named."""
     command = measured_files(tmp_path)
@@ -510,8 +662,8 @@ def test_estimates_from_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--profile", "{}/profile.json", "--preflight", "{}/preflight.json"], "say for how many devices"),
         (["--throughput", "5", "--preflight", "{}/preflight.json"], "give --profile FILE as well"),
         (["--profile", "{}/profile.json", "--batch-size", "64"], "no configuration that was measured is left"),
-        (["--throughput", "5", "--within", "4 hours"], "is neither a time (90s, 30m, 4h, 2d) nor a price ($50)"),
-        (["--throughput", "5", "--within", "$-1"], "is neither a time"),
+        (["--throughput", "5", "--within", "4 hours"], "is not a time (90s, 30m, 4h, 2d), a price ($50)"),
+        (["--throughput", "5", "--within", "$-1"], "is not a time"),
     ],
 )
 def test_what_was_measured_and_cannot_be_used(
