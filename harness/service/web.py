@@ -81,9 +81,10 @@ def application(instance: Instance) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(SQLAlchemyError, _database_error)
     app.add_exception_handler(ClientDisconnect, _gone)
+    app.include_router(public.router)  # first, since routes are tried in order, and these are asked for most
     for router in (account, boards, exports, hooks, log, review, rounds, submissions, uploads, witness):
         app.include_router(router.router, prefix="/api/v1")
-    for pages in (exports.own, public.router, handing_in.router, acting.router, provider.router):
+    for pages in (exports.own, handing_in.router, acting.router, provider.router):
         app.include_router(pages)
     app.add_middleware(BoundedBodies, form_bytes=instance.settings.limits.max_form_bytes)
     app.add_middleware(SecurityHeaders)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, func, select, tuple_
 
 from harness.board.reproductions import Tally
 from harness.errors import UsageError, printable
+from harness.log.events import canonical_json
 from harness.service import repetitions, results, schema, searching
 from harness.service.api.dependencies import TheInstance
 from harness.service.instance import Instance
@@ -31,19 +32,24 @@ _COLUMNS = {
 Text = Annotated[str | None, Query(max_length=300)]
 
 
-def _kept(instance: Instance, key: tuple[object, ...], make: Callable[[], dict[str, Any]]) -> Response:
-    """Return an answer that is the same for everybody, made once in an edition."""
+def _kept(instance: Instance, key: tuple[object, ...], make: Callable[[], str]) -> Response:
+    """Return an answer that is the same for everybody, made once in an edition. make: returns it as JSON."""
     return Response(_kept_body(instance, key, make), media_type="application/json")
 
 
-def _kept_body(instance: Instance, key: tuple[object, ...], make: Callable[[], dict[str, Any]]) -> bytes:
-    return instance.of_edition(key, lambda: bytes(JSONResponse(make()).body))
+def _kept_body(instance: Instance, key: tuple[object, ...], make: Callable[[], str]) -> bytes:
+    return instance.of_edition(key, lambda: make().encode())
+
+
+def _with(fields: dict[str, Any], name: str, text: str) -> str:
+    """Return an object as JSON, with one more member, which is JSON already."""
+    return f'{canonical_json(fields)[:-1]},"{name}":{text}}}'
 
 
 @router.get("/boards", response_model=dict[str, Any])
 def boards(instance: TheInstance) -> Response:
     """Return the tables: benchmark, division and ruleset, with the number of ranked results and the best score."""
-    return _kept(instance, ("boards",), lambda: _tables(instance))
+    return _kept(instance, ("boards",), lambda: canonical_json(_tables(instance)))
 
 
 def _tables(instance: Instance) -> dict[str, Any]:
@@ -79,16 +85,16 @@ def board(
     """
     asked = (benchmark, division, ruleset, metric, accelerator, after, limit)
 
-    def made() -> dict[str, Any]:
+    def made() -> str:
         found = rows(instance, *asked, whole=True)
-        return {
+        fields = {
             "benchmark": benchmark,
             "division": division,
             "ruleset_digest": found.digest,
             "metric": metric,
-            "rows": [_record(row, found.tallies[row["verdict"]]) for row in found.rows],
             "next": found.next,
         }
+        return _with(fields, "rows", _records_of(found.rows, found.tallies))
 
     return _kept(instance, ("board", *asked), made)
 
@@ -126,7 +132,7 @@ def rows(
     column = _COLUMNS[metric]
     with instance.database.read() as connection:
         digest = ruleset or current_digest(connection)
-        query = (results.ranked() if whole else results.listed()).where(
+        query = (results.scored(connection.dialect.name) if whole else results.listed()).where(
             _row.c.benchmark == benchmark, _row.c.division == division, _row.c.ruleset_digest == digest
         )
         if accelerator is not None:
@@ -157,9 +163,13 @@ def _page(query: Select[Any], column: ColumnElement[Any], after: str | None, lim
     return query.where(column.is_not(None)).order_by(column, _row.c.verdict).limit(limit)
 
 
-def _record(row: Any, tally: Tally) -> dict[str, Any]:
-    document = json.loads(row["document"])
-    return {
+def _records_of(rows: Sequence[RowMapping], tallies: Mapping[str, Tally], *names: str) -> str:
+    """Return rows as JSON. names: of columns that are there, too."""
+    return f"[{','.join(_record(row, tallies[row['verdict']], names) for row in rows)}]"
+
+
+def _record(row: RowMapping, tally: Tally, names: Sequence[str]) -> str:
+    fields = {
         "submission": row["submission"],
         "organisation": row["organisation_name"],
         "system": row["system"],
@@ -170,11 +180,12 @@ def _record(row: Any, tally: Tally) -> dict[str, Any]:
         "num_accelerators": row["num_accelerators"],
         "witness": row["witness"],
         "ranks": None if row["first"] is None else [row["first"], row["last"]],
-        "score": document["score"],
         "digest": row["digest"],
         "repeats": row["repeats"],
-        "reproduced": asdict(tally),
+        "reproduced": tally.record(),
+        **{name: row[name] for name in names},
     }
+    return _with(fields, "score", row["score"])
 
 
 @router.get("/boards/{benchmark}/records", response_model=dict[str, Any])
@@ -187,7 +198,7 @@ def board_records(
 ) -> Response:
     """Return which results were the best when they were published. accelerator: among those with this one."""
     asked = (benchmark, division, ruleset, accelerator)
-    return _kept(instance, ("records", *asked), lambda: _records(instance, *asked))
+    return _kept(instance, ("records", *asked), lambda: canonical_json(_records(instance, *asked)))
 
 
 def records(
@@ -195,7 +206,7 @@ def records(
 ) -> list[dict[str, Any]]:
     """Return the records of a table for its pages: what the interface gives, from what is kept of that."""
     asked = (benchmark, division, ruleset, accelerator)
-    body = _kept_body(instance, ("records", *asked), lambda: _records(instance, *asked))
+    body = _kept_body(instance, ("records", *asked), lambda: canonical_json(_records(instance, *asked)))
     found: list[dict[str, Any]] = json.loads(body)["records"]
     return found
 
@@ -279,19 +290,18 @@ def ruleset(instance: TheInstance, digest: str) -> dict[str, Any]:
     raise NotThereError(f"this service has no ruleset with the digest {printable(digest)}")
 
 
-@router.get("/search")
+@router.get("/search", response_model=dict[str, Any])
 def search(
     instance: TheInstance,
     q: Annotated[str, Query(min_length=1, max_length=100)],
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> dict[str, Any]:
+) -> Response:
     """Return ranked results in which each word begins a word of a name, those that were announced last first."""
-    with instance.database.read() as connection:
-        rows = searching.found(connection, q, limit, whole=True)
-        tallies = repetitions.tallies(connection, rows)
-    return {
-        "rows": [
-            {"benchmark": row["benchmark"], "division": row["division"], **_record(row, tallies[row["verdict"]])}
-            for row in rows
-        ]
-    }
+
+    def made() -> str:
+        with instance.database.read() as connection:
+            rows = searching.found(connection, q, limit, whole=True)
+            tallies = repetitions.tallies(connection, rows)
+        return f'{{"rows":{_records_of(rows, tallies, "benchmark", "division")}}}'
+
+    return _kept(instance, ("search", q, limit), made)

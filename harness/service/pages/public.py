@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ from harness.board.charts.history import history_chart
 from harness.board.charts.lines import Line
 from harness.board.charts.scales import Label
 from harness.board.pages.render import benchmark_slug
-from harness.board.reproductions import Links, Tally
+from harness.board.reproductions import Links
 from harness.errors import printable
 from harness.service import (
     checkpoints,
@@ -303,13 +303,15 @@ def calendar(request: Request) -> Response:
 def search(request: Request, q: Annotated[str, Query(max_length=100)] = "") -> Response:
     """Results by the beginnings of words."""
     instance, actor = instance_of(request), actor_of(request)
-    rows: list[Any] = []
-    tallies: Mapping[str, Tally] = {}
-    if q.strip():
-        with instance.database.read() as connection:
-            rows = list(searching.found(connection, q, PAGE_ROWS))
-            tallies = repetitions.tallies(connection, rows)
-    return html("service_search.html", "search", actor, q=q, rows=rows, tallies=tallies)
+    return kept(instance, actor, "service_search.html", "search", (q,), lambda: {"q": q, **_found(instance, q)})
+
+
+def _found(instance: Instance, q: str) -> dict[str, Any]:
+    if not q.strip():
+        return {"rows": (), "tallies": {}}
+    with instance.database.read() as connection:
+        rows = searching.found(connection, q, PAGE_ROWS)
+        return {"rows": rows, "tallies": repetitions.tallies(connection, rows)}
 
 
 @router.get("/log")
