@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -32,7 +33,7 @@ from harness.service import (
 from harness.service.api import boards, rounds
 from harness.service.api.submissions import cursor
 from harness.service.instance import Instance
-from harness.service.pages.render import fixed_pages, page, result_page
+from harness.service.pages.render import fixed_pages, page, part, result_page
 from harness.service.pages.session import actor_of, instance_of
 from harness.service.people import Actor
 from harness.service.states import IMPROVABLE, TRANSITIONS, Role, State, actions
@@ -127,8 +128,9 @@ def _benchmark(
 ) -> dict[str, Any]:
     division, accelerator, digest = chosen["division"], chosen["accelerator"], chosen["ruleset"] or None
     found = boards.rows(instance, name, division, digest, metric, accelerator or None, after, PAGE_ROWS)
-    best = boards.records(instance, name, division, digest, accelerator)
-    chart = instance.of_edition(("chart", name, division, digest, accelerator), lambda: _chart(best).encode())
+    asked = (name, division, digest, accelerator)
+    best = instance.part_of_edition(("best", *asked), lambda: _best(boards.records(instance, *asked)).encode())
+    rulesets = instance.part_of_edition(("rulesets",), lambda: json.dumps(boards.rulesets(instance)).encode())
     return {
         "name": name,
         "rows": found.rows,
@@ -137,12 +139,16 @@ def _benchmark(
         "digest": found.digest,
         "divisions": sorted({division for item in _rulesets(instance) for division in item.divisions}),
         "metrics": METRICS,
-        "rulesets": boards.rulesets(instance)["rulesets"],
-        "records": best,
-        "chart": Markup(chart.decode()),  # noqa: S704  (made here)
+        "rulesets": json.loads(rulesets)["rulesets"],
+        "best": Markup(best.decode()),  # noqa: S704  (made here)
         "page_size": PAGE_ROWS,
         **chosen,
     }
+
+
+def _best(records: list[dict[str, Any]]) -> str:
+    """What a page shows of the records of a table: the same below all its pages."""
+    return part("service_records.html", root="../", records=records, chart=_chart(records))
 
 
 def _rulesets(instance: Instance) -> list[Any]:

@@ -101,6 +101,11 @@ def page(template: str, path: str, at: str | None = None, **context: Any) -> str
     return environment().get_template(template).render(root=root, path=path, **context)
 
 
+def part(template: str, **context: Any) -> str:
+    """Return a part of a page."""
+    return environment().get_template(template).render(**context)
+
+
 def result_page(stored: str, links: Links, repeats: str | None) -> Markup:
     """Return what the page of a result shows below its state: what is stored of it, with what changes meanwhile.
 
