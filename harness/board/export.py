@@ -326,7 +326,7 @@ def _repetition(row: Row, place: Callable[[str], dict[str, str]]) -> dict[str, A
     return {
         "digest": None if facts is None else facts.digest,
         "repeats": None if facts is None else facts.repeats,
-        "reproduced": dataclasses.asdict(tally(row.links.reproductions)),
+        "reproduced": tally(row.links.reproductions).record(),
         "originals": [{**place(item.path), **document(item)} for item in row.links.originals],
         "reproductions": [{**place(item.path), **document(item)} for item in row.links.reproductions],
     }

@@ -88,12 +88,16 @@ class Tally:
     def words(self) -> list[str]:
         """`by 2`, `not by 1`; none where nothing was reproduced."""
         parts = (
-            (self.reproduced, f"by {self.reproduced}"),
-            (self.not_reproduced, f"not by {self.not_reproduced}"),
-            (self.inconclusive, f"{self.inconclusive} inconclusive"),
-            (self.own, f"{self.own} own"),
+            (self.reproduced, "by {}"),
+            (self.not_reproduced, "not by {}"),
+            (self.inconclusive, "{} inconclusive"),
+            (self.own, "{} own"),
         )
-        return [text for number, text in parts if number]
+        return [text.format(number) for number, text in parts if number]
+
+    def record(self) -> dict[str, int]:
+        """The numbers by their names."""
+        return {name: getattr(self, name) for name in ("reproduced", "not_reproduced", "inconclusive", "own")}
 
 
 def tally(reproductions: Iterable[Reproduction]) -> Tally:

@@ -6,11 +6,13 @@ reproduction is ranked, by one query for all its rows.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, bindparam, delete, func, insert, or_, select
 
 from harness.board.reproductions import Links, Reproduction, Tally, ordered, outcome_of, reproduction, tally
 from harness.log.events import canonical_json
@@ -151,8 +153,20 @@ def stored(connection: Connection, submission: str) -> dict[tuple[str, str], str
 
 
 def reproductions(connection: Connection, originals: Mapping[str, str]) -> dict[str, tuple[Reproduction, ...]]:
-    """Return the ranked reproductions of results, by their verdicts. originals: the organisation of each verdict."""
-    query = (
+    """Return the ranked reproductions of results that have some, by the verdicts of the results.
+
+    originals: the organisation of each verdict.
+    """
+    found: dict[str, list[Reproduction]] = {}
+    rows = connection.execute(_of_originals(), {"originals": list(originals)}).mappings() if originals else ()
+    for row in rows:
+        found.setdefault(row["original"], []).append(_shown(row, originals[row["original"]]))
+    return {verdict: ordered(items) for verdict, items in found.items()}
+
+
+@functools.cache
+def _of_originals() -> Select[Any]:
+    return (
         results.ranked()
         .with_only_columns(
             _repetition.c.original,
@@ -162,12 +176,8 @@ def reproductions(connection: Connection, originals: Mapping[str, str]) -> dict[
             _submission.c.system,
         )
         .join(_repetition, _repetition.c.again == _row.c.verdict)
-        .where(_repetition.c.original.in_(originals))
+        .where(_repetition.c.original.in_(bindparam("originals", expanding=True)))
     )
-    found: dict[str, list[Reproduction]] = {verdict: [] for verdict in originals}
-    for row in connection.execute(query).mappings() if originals else ():
-        found[row["original"]].append(_shown(row, originals[row["original"]]))
-    return {verdict: ordered(items) for verdict, items in found.items()}
 
 
 def links(connection: Connection, verdict: str, organisation: str) -> Links:
@@ -185,7 +195,7 @@ def links(connection: Connection, verdict: str, organisation: str) -> Links:
         .where(_repetition.c.again == verdict, _submission.c.state.in_(PUBLIC))
     )
     originals = [_shown(row, organisation) for row in connection.execute(query).mappings()]
-    return Links(reproductions(connection, {verdict: organisation})[verdict], ordered(originals))
+    return Links(reproductions(connection, {verdict: organisation}).get(verdict, ()), ordered(originals))
 
 
 def _shown(row: RowMapping, other: str) -> Reproduction:
@@ -195,7 +205,8 @@ def _shown(row: RowMapping, other: str) -> Reproduction:
     return reproduction(row["submission"], row["name"], row["system"], other, outcome, said["errors"], seeds)
 
 
-def tallies(connection: Connection, rows: Iterable[RowMapping]) -> dict[str, Tally]:
+def tallies(connection: Connection, rows: Iterable[RowMapping]) -> Mapping[str, Tally]:
     """Return what is counted of the reproductions of the rows of a page, by verdict."""
-    found = reproductions(connection, {row["verdict"]: row["organisation_name"] for row in rows})
-    return {verdict: tally(items) for verdict, items in found.items()}
+    originals = {row["verdict"]: row["organisation_name"] for row in rows}
+    found = reproductions(connection, originals)
+    return dict.fromkeys(originals, Tally()) | {verdict: tally(items) for verdict, items in found.items()}

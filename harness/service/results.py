@@ -6,7 +6,7 @@ import functools
 import zlib
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, select
+from sqlalchemy import JSON, ColumnElement, Connection, Select, Text, and_, cast, delete, func, insert, select
 
 from harness.base.values import finite_number
 from harness.log.events import canonical_json
@@ -181,8 +181,33 @@ def ranked() -> Select[Any]:
     )
 
 
+# What a row on a page shows, and what its order is by.
+_SHOWN = frozenset(
+    {
+        "verdict", "submission", "accelerator", "num_accelerators", "seconds", "low", "high", "measured_seconds",
+        "joules", "usd", "witness", "repeats", "organisation_name", "system", "published_ms", "first", "last",
+    }
+)  # fmt: skip
+_LONG = frozenset({"errors", "words", "document"})
+
+
 @functools.cache
 def listed() -> Select[Any]:
-    """Return the query of what is ranked, without the long texts that a row on a page does not show."""
-    columns = ranked().selected_columns
-    return ranked().with_only_columns(*(item for item in columns if item.name not in ("errors", "words", "document")))
+    """Return the query of what is ranked, with what a row on a page shows."""
+    query = ranked()
+    return query.with_only_columns(*(item for item in query.selected_columns if item.name in _SHOWN))
+
+
+@functools.cache
+def scored(dialect: str) -> Select[Any]:
+    """Return the query of what is ranked, as the interface gives it: without the long texts, and with the score.
+
+    The score is JSON, cut out of the document by the database: to read 50 documents here takes 10 ms.
+    """
+    document = _row.c.document
+    is_sqlite = dialect == "sqlite"
+    score = func.json_extract(document, "$.score") if is_sqlite else cast(cast(document, JSON)["score"], Text)
+    query = ranked()
+    return query.with_only_columns(
+        *(item for item in query.selected_columns if item.name not in _LONG), score.label("score")
+    )

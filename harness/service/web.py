@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http
 import re
@@ -20,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from harness import __version__
 from harness.errors import InputError, OutputError, TtaError, UsageError, printable
 from harness.service.api import account, boards, exports, hooks, log, review, rounds, submissions, uploads, witness
+from harness.service.bodies import Turns
 from harness.service.database import POOL_SIZE, is_unreachable, reason
 from harness.service.instance import Instance
 from harness.service.pages import acting, handing_in, provider, public
@@ -44,7 +46,9 @@ _TITLES = {
 }  # fmt: skip
 _KNOWN = frozenset(http.HTTPStatus)
 MAX_BODY_BYTES = 4 << 20  # a list of 2,000 files has less than a megabyte
-MAX_HELD_BYTES = 32 << 20  # of bodies that are arriving; a small one is taken all the same
+NUM_TURNS = 8  # large bodies that are taken at a time, 32 MiB; a small one is taken all the same
+MOST_WAITING = 256  # for a turn: as many connections as are answered at a time
+WAIT_S, BODY_S = 20.0, 30.0  # for a turn, and from then on for all of a body
 _SMALL_BODY_BYTES = 1 << 16
 _STREAMED = re.compile(r"/api/v1/(submissions/[^/]+/files|uploads/[^/]+)")
 _HEADERS = (
@@ -81,9 +85,10 @@ def application(instance: Instance) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(SQLAlchemyError, _database_error)
     app.add_exception_handler(ClientDisconnect, _gone)
+    app.include_router(public.router)  # first, since routes are tried in order, and these are asked for most
     for router in (account, boards, exports, hooks, log, review, rounds, submissions, uploads, witness):
         app.include_router(router.router, prefix="/api/v1")
-    for pages in (exports.own, public.router, handing_in.router, acting.router, provider.router):
+    for pages in (exports.own, handing_in.router, acting.router, provider.router):
         app.include_router(pages)
     app.add_middleware(BoundedBodies, form_bytes=instance.settings.limits.max_form_bytes)
     app.add_middleware(SecurityHeaders)
@@ -93,8 +98,8 @@ def application(instance: Instance) -> FastAPI:
 class BoundedBodies:
     """Refuses a body that is too large, also one without an end, on every route that does not stream it.
 
-    All of them that are arriving at a time have not much more than `MAX_HELD_BYTES`: clients that stop before the end
-    of what they send could otherwise fill the memory.
+    Large ones take turns: clients that stop before the end of what they send could otherwise fill the memory, and those
+    that come again as soon as they are refused would keep the processor busy.
 
     A form with files is parsed, and its files spooled, while it arrives: only here can it be stopped.
     """
@@ -102,7 +107,7 @@ class BoundedBodies:
     def __init__(self, app: ASGIApp, form_bytes: int) -> None:
         self._app = app
         self._form_bytes = form_bytes
-        self._num_held = 0
+        self._turns = Turns(NUM_TURNS, MOST_WAITING)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _STREAMED.fullmatch(scope["path"]):
@@ -110,28 +115,39 @@ class BoundedBodies:
             return
         is_held = scope["path"] != handing_in.PATH  # whose files go to the disk
         limit = MAX_BODY_BYTES if is_held else self._form_bytes
-        said = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        said = headers.get(b"content-length", b"0")
         if not said.isdigit() or int(said) > limit:
             await _answer(Request(scope), 413, _too_large(limit))(scope, receive, send)
             return
-        num_bytes = 0
+        is_large = is_held and (int(said) > _SMALL_BODY_BYTES or b"transfer-encoding" in headers)
+        address = scope["client"][0] if scope.get("client") else ""
+        num_bytes, is_turn, ends_s = 0, False, None
 
         async def bounded() -> Message:
-            nonlocal num_bytes
-            message = await receive()
-            size = len(message.get("body", b""))
-            num_bytes += size
-            self._num_held += size if is_held else 0
+            nonlocal num_bytes, is_turn, ends_s
+            if is_large and not is_turn:
+                is_turn = await self._turns.take(address, WAIT_S)
+                if not is_turn:
+                    raise HTTPException(503, "too many large requests at once; try again later", {"retry-after": "5"})
+                ends_s = asyncio.get_running_loop().time() + BODY_S
+            try:
+                async with asyncio.timeout_at(ends_s):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"the request did not arrive within {BODY_S:.0f} s") from None
+            num_bytes += len(message.get("body", b""))
             if num_bytes > limit:
                 raise HTTPException(413, _too_large(limit))
-            if is_held and num_bytes > _SMALL_BODY_BYTES and self._num_held > MAX_HELD_BYTES:
-                raise HTTPException(503, "too many large requests at once; try again later", {"retry-after": "5"})
+            if not message.get("more_body", False):
+                ends_s = None
             return message
 
         try:
             await self._app(scope, bounded, send)
         finally:
-            self._num_held -= num_bytes if is_held else 0
+            if is_turn:
+                self._turns.give_back(address)
 
 
 def _too_large(limit: int) -> str:

@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from harness.board.reproductions import Tally
 
 REPEATS_CHIP = Markup('<span class="chip here" title="Its runs repeat those of another result">a reproduction</span>')
+_NONE = Markup('<span class="soft">–</span>')
 # Where a page that is stored has what changes with the reproductions of its result. Submitted texts are escaped, so no
 # other place of a page can look like these.
 TALLY_LATER, LINKS_LATER = Markup("<!-- tally of reproductions -->"), Markup("<!-- reproductions -->")
@@ -17,9 +18,10 @@ TALLY_LATER, LINKS_LATER = Markup("<!-- tally of reproductions -->"), Markup("<!
 
 def reproduced_cell(tally: Tally, href: str) -> Markup:
     """`by 2, not by 1` as a link to the reproductions on the result's page, `href`; a dash where there are none."""
-    if not tally.words:
-        return Markup('<span class="soft">–</span>')
-    lines = Markup(",</span><br>").join(Markup('<span class="whole">') + escape(item) for item in tally.words)
+    found = tally.words
+    if not found:
+        return _NONE
+    lines = Markup(",</span><br>").join(Markup('<span class="whole">') + escape(item) for item in found)
     return Markup('<a href="{}#reproductions">{}</span></a>').format(href, lines)
 
 

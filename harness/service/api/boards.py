@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse, Response
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, func, select, tuple_
+from fastapi.responses import Response
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, bindparam, func, select, tuple_
 
 from harness.board.reproductions import Tally
 from harness.errors import UsageError, printable
+from harness.log.events import canonical_json
 from harness.service import repetitions, results, schema, searching
 from harness.service.api.dependencies import TheInstance
 from harness.service.instance import Instance
@@ -31,19 +33,24 @@ _COLUMNS = {
 Text = Annotated[str | None, Query(max_length=300)]
 
 
-def _kept(instance: Instance, key: tuple[object, ...], make: Callable[[], dict[str, Any]]) -> Response:
-    """Return an answer that is the same for everybody, made once in an edition."""
+def _kept(instance: Instance, key: tuple[object, ...], make: Callable[[], str]) -> Response:
+    """Return an answer that is the same for everybody, made once in an edition. make: returns it as JSON."""
     return Response(_kept_body(instance, key, make), media_type="application/json")
 
 
-def _kept_body(instance: Instance, key: tuple[object, ...], make: Callable[[], dict[str, Any]]) -> bytes:
-    return instance.of_edition(key, lambda: bytes(JSONResponse(make()).body))
+def _kept_body(instance: Instance, key: tuple[object, ...], make: Callable[[], str]) -> bytes:
+    return instance.of_edition(key, lambda: make().encode())
+
+
+def _with(fields: dict[str, Any], name: str, text: str) -> str:
+    """Return an object as JSON, with one more member, which is JSON already."""
+    return f'{canonical_json(fields)[:-1]},"{name}":{text}}}'
 
 
 @router.get("/boards", response_model=dict[str, Any])
 def boards(instance: TheInstance) -> Response:
     """Return the tables: benchmark, division and ruleset, with the number of ranked results and the best score."""
-    return _kept(instance, ("boards",), lambda: _tables(instance))
+    return _kept(instance, ("boards",), lambda: canonical_json(_tables(instance)))
 
 
 def _tables(instance: Instance) -> dict[str, Any]:
@@ -79,16 +86,16 @@ def board(
     """
     asked = (benchmark, division, ruleset, metric, accelerator, after, limit)
 
-    def made() -> dict[str, Any]:
+    def made() -> str:
         found = rows(instance, *asked, whole=True)
-        return {
+        fields = {
             "benchmark": benchmark,
             "division": division,
             "ruleset_digest": found.digest,
             "metric": metric,
-            "rows": [_record(row, found.tallies[row["verdict"]]) for row in found.rows],
             "next": found.next,
         }
+        return _with(fields, "rows", _records_of(found.rows, found.tallies))
 
     return _kept(instance, ("board", *asked), made)
 
@@ -124,42 +131,66 @@ def rows(
         UsageError: `after` is not what was given as `next`.
     """
     column = _COLUMNS[metric]
+    values: dict[str, Any] = {"benchmark": benchmark, "division": division, "num": limit}
+    if accelerator is not None:
+        values["accelerator"] = accelerator
+    if after is not None:
+        values |= _place(after)
     with instance.database.read() as connection:
-        digest = ruleset or current_digest(connection)
-        query = (results.ranked() if whole else results.listed()).where(
-            _row.c.benchmark == benchmark, _row.c.division == division, _row.c.ruleset_digest == digest
-        )
-        if accelerator is not None:
-            query = query.where(_row.c.accelerator == accelerator)
-        found = connection.execute(_page(query, column, after, limit)).mappings().all()
+        values["digest"] = digest = ruleset or current_digest(connection)
+        query = results.scored(connection.dialect.name) if whole else results.listed()
+        query = _page(query, metric, of_accelerator=accelerator is not None, is_further=after is not None)
+        found = connection.execute(query, values).mappings().all()
         tallies = repetitions.tallies(connection, found)
     last = found[-1] if len(found) == limit else None
     return Rows(digest, found, tallies, None if last is None else f"{last[column.name]!r}.{last['verdict']}")
 
 
+_newest_round = (
+    select(schema.round.c.ruleset_digest).order_by(schema.round.c.opens_ms.desc(), schema.round.c.id.desc()).limit(1)
+)
+
+
 def current_digest(connection: Connection) -> str:
     """Return the digest of the ruleset of the newest round; empty where there is none."""
-    table = schema.round
-    query = select(table.c.ruleset_digest).order_by(table.c.opens_ms.desc(), table.c.id.desc()).limit(1)
-    return str(connection.execute(query).scalar() or "")
+    return str(connection.execute(_newest_round).scalar() or "")
 
 
-def _page(query: Select[Any], column: ColumnElement[Any], after: str | None, limit: int) -> Select[Any]:
-    if after is not None:
-        text, _, verdict = after.rpartition(".")
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or not verdict.isalnum():
-            raise UsageError(f"after: {printable(after)!r} is not what an answer gave as `next`")
-        query = query.where(tuple_(column, _row.c.verdict) > tuple_(value, verdict))  # one range of an index
-    return query.where(column.is_not(None)).order_by(column, _row.c.verdict).limit(limit)
+def _place(after: str) -> dict[str, Any]:
+    text, _, verdict = after.rpartition(".")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or not verdict.isalnum():
+        raise UsageError(f"after: {printable(after)!r} is not what an answer gave as `next`")
+    return {"value": value, "verdict": verdict}
 
 
-def _record(row: Any, tally: Tally) -> dict[str, Any]:
-    document = json.loads(row["document"])
-    return {
+@functools.cache
+def _page(query: Select[Any], metric: Metric, *, of_accelerator: bool, is_further: bool) -> Select[Any]:
+    """Return the query of rows of a table: made once, in the time in which a database answers another."""
+    column = _COLUMNS[metric]
+    conditions: list[ColumnElement[bool]] = [
+        _row.c.benchmark == bindparam("benchmark"),
+        _row.c.division == bindparam("division"),
+        _row.c.ruleset_digest == bindparam("digest"),
+        column.is_not(None),
+    ]
+    if of_accelerator:
+        conditions.append(_row.c.accelerator == bindparam("accelerator"))
+    if is_further:  # one range of an index
+        conditions.append(tuple_(column, _row.c.verdict) > tuple_(bindparam("value"), bindparam("verdict")))
+    return query.where(*conditions).order_by(column, _row.c.verdict).limit(bindparam("num"))
+
+
+def _records_of(rows: Sequence[RowMapping], tallies: Mapping[str, Tally], *names: str) -> str:
+    """Return rows as JSON. names: of columns that are there, too."""
+    return f"[{','.join(_record(row, tallies[row['verdict']], names) for row in rows)}]"
+
+
+def _record(row: RowMapping, tally: Tally, names: Sequence[str]) -> str:
+    fields = {
         "submission": row["submission"],
         "organisation": row["organisation_name"],
         "system": row["system"],
@@ -170,11 +201,12 @@ def _record(row: Any, tally: Tally) -> dict[str, Any]:
         "num_accelerators": row["num_accelerators"],
         "witness": row["witness"],
         "ranks": None if row["first"] is None else [row["first"], row["last"]],
-        "score": document["score"],
         "digest": row["digest"],
         "repeats": row["repeats"],
-        "reproduced": asdict(tally),
+        "reproduced": tally.record(),
+        **{name: row[name] for name in names},
     }
+    return _with(fields, "score", row["score"])
 
 
 @router.get("/boards/{benchmark}/records", response_model=dict[str, Any])
@@ -187,7 +219,7 @@ def board_records(
 ) -> Response:
     """Return which results were the best when they were published. accelerator: among those with this one."""
     asked = (benchmark, division, ruleset, accelerator)
-    return _kept(instance, ("records", *asked), lambda: _records(instance, *asked))
+    return _kept(instance, ("records", *asked), lambda: canonical_json(_records(instance, *asked)))
 
 
 def records(
@@ -195,7 +227,7 @@ def records(
 ) -> list[dict[str, Any]]:
     """Return the records of a table for its pages: what the interface gives, from what is kept of that."""
     asked = (benchmark, division, ruleset, accelerator)
-    body = _kept_body(instance, ("records", *asked), lambda: _records(instance, *asked))
+    body = _kept_body(instance, ("records", *asked), lambda: canonical_json(_records(instance, *asked)))
     found: list[dict[str, Any]] = json.loads(body)["records"]
     return found
 
@@ -279,19 +311,18 @@ def ruleset(instance: TheInstance, digest: str) -> dict[str, Any]:
     raise NotThereError(f"this service has no ruleset with the digest {printable(digest)}")
 
 
-@router.get("/search")
+@router.get("/search", response_model=dict[str, Any])
 def search(
     instance: TheInstance,
     q: Annotated[str, Query(min_length=1, max_length=100)],
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> dict[str, Any]:
+) -> Response:
     """Return ranked results in which each word begins a word of a name, those that were announced last first."""
-    with instance.database.read() as connection:
-        rows = searching.found(connection, q, limit, whole=True)
-        tallies = repetitions.tallies(connection, rows)
-    return {
-        "rows": [
-            {"benchmark": row["benchmark"], "division": row["division"], **_record(row, tallies[row["verdict"]])}
-            for row in rows
-        ]
-    }
+
+    def made() -> str:
+        with instance.database.read() as connection:
+            rows = searching.found(connection, q, limit, whole=True)
+            tallies = repetitions.tallies(connection, rows)
+        return f'{{"rows":{_records_of(rows, tallies, "benchmark", "division")}}}'
+
+    return _kept(instance, ("search", q, limit), made)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -16,7 +17,7 @@ from harness.board.charts.history import history_chart
 from harness.board.charts.lines import Line
 from harness.board.charts.scales import Label
 from harness.board.pages.render import benchmark_slug
-from harness.board.reproductions import Links, Tally
+from harness.board.reproductions import Links
 from harness.errors import printable
 from harness.service import (
     checkpoints,
@@ -32,7 +33,7 @@ from harness.service import (
 from harness.service.api import boards, rounds
 from harness.service.api.submissions import cursor
 from harness.service.instance import Instance
-from harness.service.pages.render import fixed_pages, page, result_page
+from harness.service.pages.render import fixed_pages, page, part, result_page
 from harness.service.pages.session import actor_of, instance_of
 from harness.service.people import Actor
 from harness.service.states import IMPROVABLE, TRANSITIONS, Role, State, actions
@@ -127,8 +128,9 @@ def _benchmark(
 ) -> dict[str, Any]:
     division, accelerator, digest = chosen["division"], chosen["accelerator"], chosen["ruleset"] or None
     found = boards.rows(instance, name, division, digest, metric, accelerator or None, after, PAGE_ROWS)
-    best = boards.records(instance, name, division, digest, accelerator)
-    chart = instance.of_edition(("chart", name, division, digest, accelerator), lambda: _chart(best).encode())
+    asked = (name, division, digest, accelerator)
+    best = instance.part_of_edition(("best", *asked), lambda: _best(boards.records(instance, *asked)).encode())
+    rulesets = instance.part_of_edition(("rulesets",), lambda: json.dumps(boards.rulesets(instance)).encode())
     return {
         "name": name,
         "rows": found.rows,
@@ -137,12 +139,16 @@ def _benchmark(
         "digest": found.digest,
         "divisions": sorted({division for item in _rulesets(instance) for division in item.divisions}),
         "metrics": METRICS,
-        "rulesets": boards.rulesets(instance)["rulesets"],
-        "records": best,
-        "chart": Markup(chart.decode()),  # noqa: S704  (made here)
+        "rulesets": json.loads(rulesets)["rulesets"],
+        "best": Markup(best.decode()),  # noqa: S704  (made here)
         "page_size": PAGE_ROWS,
         **chosen,
     }
+
+
+def _best(records: list[dict[str, Any]]) -> str:
+    """What a page shows of the records of a table: the same below all its pages."""
+    return part("service_records.html", root="../", records=records, chart=_chart(records))
 
 
 def _rulesets(instance: Instance) -> list[Any]:
@@ -303,13 +309,15 @@ def calendar(request: Request) -> Response:
 def search(request: Request, q: Annotated[str, Query(max_length=100)] = "") -> Response:
     """Results by the beginnings of words."""
     instance, actor = instance_of(request), actor_of(request)
-    rows: list[Any] = []
-    tallies: Mapping[str, Tally] = {}
-    if q.strip():
-        with instance.database.read() as connection:
-            rows = list(searching.found(connection, q, PAGE_ROWS))
-            tallies = repetitions.tallies(connection, rows)
-    return html("service_search.html", "search", actor, q=q, rows=rows, tallies=tallies)
+    return kept(instance, actor, "service_search.html", "search", (q,), lambda: {"q": q, **_found(instance, q)})
+
+
+def _found(instance: Instance, q: str) -> dict[str, Any]:
+    if not q.strip():
+        return {"rows": (), "tallies": {}}
+    with instance.database.read() as connection:
+        rows = searching.found(connection, q, PAGE_ROWS)
+        return {"rows": rows, "tallies": repetitions.tallies(connection, rows)}
 
 
 @router.get("/log")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import threading
 
 import pytest
 
 from harness.service import editions
-from harness.service.editions import Kept
+from harness.service.editions import ENTRY_BYTES, Kept
 from tests.harness.service.test_pages import browser
 from tests.harness.service.test_review import WHY, act, published
 from tests.harness.service.world import World
@@ -15,6 +16,8 @@ from tests.harness.service.world import World
 PLACES = (
     "/", "/benchmarks/toy_mini.html", "/benchmarks/toy_mini.html?division=open", "/api/v1/boards",
     "/api/v1/boards/toy_mini", "/api/v1/boards/toy_mini/records", "/api/v1/boards/toy_mini?metric=measured&limit=1",
+    "/benchmarks/toy_mini.html?after=0.1.a", "/search?q=box", "/search?q=toy", "/api/v1/search?q=box",
+    "/api/v1/search?q=acme&limit=1",
 )  # fmt: skip
 
 
@@ -70,11 +73,12 @@ def test_what_nobody_sees_makes_no_edition(reviewed: World) -> None:
     assert number() == before
 
 
-def test_a_page_is_of_who_looks_at_it(small: World) -> None:
+@pytest.mark.parametrize("place", ["/", "/benchmarks/toy_mini.html", "/search?q=toy", "/search"])
+def test_a_page_is_of_who_looks_at_it(small: World, place: str) -> None:
     """The name of somebody who has signed in is on no page of another."""
     alice, nobody = browser(small, small.alice), browser(small)
 
-    pages = [who.get("/").text for who in (alice, nobody, alice, nobody)]
+    pages = [who.get(place).text for who in (alice, nobody, alice, nobody)]
 
     assert ["alice" in page for page in pages] == [True, False, True, False]
 
@@ -130,16 +134,17 @@ def test_what_cannot_be_made_is_not_kept() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """What was not asked for longest is made again; what is larger than all is never kept."""
-    kept = Kept(max_bytes=10)
+    """What was not asked for longest is made again; what is larger than all, also by its key, is never kept."""
+    kept = Kept(max_bytes=2 * ENTRY_BYTES + 100)
     made: list[str] = []
 
     def asked(key: str, num_bytes: int = 4) -> None:
-        kept.get(1, key, lambda: (made.append(key), b"x" * num_bytes)[1])
+        kept.get(1, key, lambda: (made.append(key), random.Random(0).randbytes(num_bytes))[1])
 
     for key in ("a", "b", "a", "c", "a", "b"):
         asked(key)
     assert made == ["a", "b", "c", "b"]
-    asked("large", 11)
-    asked("large", 11)
-    assert made[4:] == ["large", "large"]
+    for key, num_bytes in (("large", 2 * ENTRY_BYTES), ("long" * ENTRY_BYTES, 4)):
+        for _ in range(2):
+            asked(key, num_bytes)
+        assert made[-2:] == [key, key]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -11,10 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
-from starlette.exceptions import HTTPException
-from starlette.types import Message, Receive, Scope, Send
 
-from harness.service import web
 from tests.harness.service.world import Member, World, send, write_submission
 
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
@@ -339,43 +335,3 @@ def test_submissions_are_shown_page_by_page(small: World) -> None:
     assert [item for page in shown for item in page] == ids[::-1]
     assert len(shown[1]) == 1
     assert older.startswith("mine=true&amp;state=draft&amp;after=")
-
-
-def test_bodies_that_arrive_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that stop before their end leave no room for large ones, and small ones are taken all the same."""
-    monkeypatch.setattr(web, "MAX_HELD_BYTES", 1 << 20)
-
-    async def read_all(scope: Scope, receive: Receive, send: Send) -> None:
-        while (await receive())["more_body"]:
-            pass
-
-    async def asked() -> None:
-        bounded = web.BoundedBodies(read_all, 1 << 20)
-
-        async def request(num_bytes: int, end: asyncio.Event | None = None, begun: asyncio.Event | None = None) -> None:
-            bodies = iter([b"x" * num_bytes, b""])
-
-            async def receive() -> Message:
-                body = next(bodies)
-                if not body and begun is not None and end is not None:
-                    begun.set()
-                    await end.wait()
-                return {"type": "http.request", "body": body, "more_body": bool(body)}
-
-            async def send(message: Message) -> None:
-                raise AssertionError(message)
-
-            await bounded({"type": "http", "path": "/", "headers": []}, receive, send)
-
-        end, begun = asyncio.Event(), asyncio.Event()
-        slow = asyncio.create_task(request(1 << 20, end, begun))
-        await begun.wait()
-        with pytest.raises(HTTPException) as refused:
-            await request(100_000)
-        assert refused.value.status_code == 503
-        await request(10_000)
-        end.set()
-        await slow
-        await request(100_000)
-
-    asyncio.run(asked())
