@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils import _pytree as trees
 
@@ -134,12 +135,20 @@ def _of_network(session: Session, network: Network, exchange: Exchange, batch_si
         "fingerprint": dataclasses.asdict(fingerprint(network.modules, [one.operators for one in first])),
         "forward_flops": round(summary(flops).median) if flops else None,
         "num_shapes": len(found),
+        "batch_norm": _batch_norms(network, first),
         "by_operator": _added(one.by_operator for one in first),
         "uncounted": _added(one.uncounted for one in first),
         "counted_on": sorted({one.device for one in first}),
         "reasons": sorted({one.reason for one in first if one.reason is not None}),
         "memory": dataclasses.asdict(used),
     }
+
+
+def _batch_norms(network: Network, first: Sequence[Counted]) -> dict[str, int]:
+    """How often the passes of a step normalise a batch, and how many groups each layer normalises one by one."""
+    layers = sum(isinstance(part, _BatchNorm) for module in network.modules for part in module.modules())
+    calls = sum("batch_norm" in line.split(" ", 1)[0] for one in first for line in one.operators)
+    return {"calls": calls, "groups": calls // (layers * len(first)) if layers and first else 0}
 
 
 def _counted_once(call: Call, found: dict[tuple[object, ...], Counted]) -> Counted | None:

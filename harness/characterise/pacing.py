@@ -6,6 +6,7 @@ profile cannot show is how runs differ from each other on one machine; its inter
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -123,7 +124,8 @@ def predicted(
     pace = replace(base.pace, sample_s=sample_s, system=system, power=None, no_power="a prediction has no power")
     note = (
         f"predicted, not measured: a step of {step_s:.3g} s on {num_devices} devices = what one device computes, "
-        f"divided by {num_devices}, + its optimizer + an all-reduce of its gradients at the preflight's bus bandwidth; "
+        f"divided by {num_devices}, + its optimizer + all-reduces of its gradients and of its batch normalisation's "
+        "sums at the preflight's bus bandwidth; "
         f"{base.note}"
     )
     return replace(base, pace=pace, num_devices=num_devices, note=note, is_predicted=True)
@@ -132,9 +134,9 @@ def predicted(
 def predicted_step_s(profile: Profile, preflight: Preflight, num_devices: int) -> float:
     """Seconds of a step of the same global batch on more devices: t(n) = compute / n + optimizer + communication.
 
-    The optimizer updates all weights on every device. Communication is that of a ring, 2 (n - 1) / n of the gradients'
-    bytes at bus bandwidth, of the size of all-reduce that was measured and is nearest; none of it is taken to be hidden
-    behind backward. Preparing data is divided as computing is.
+    The optimizer updates all weights on every device. Communication is that of the gradients, none of which is taken to
+    be hidden behind backward, and of batch normalisation: what one device normalises together, several normalise
+    together with two small sums, in forward and backward. Preparing data is divided as computing is.
 
     Raises:
         UsageError: the preflight has no all-reduce.
@@ -142,15 +144,35 @@ def predicted_step_s(profile: Profile, preflight: Preflight, num_devices: int) -
     optimizer_s = profile.phase(OPTIMIZER).median
     others_s = sum(profile.phase(name).median for name in PHASES) - optimizer_s
     scale = profile.step_s / (optimizer_s + others_s)  # without the hooks
-    gradients = int(profile.measured["network"]["memory"]["gradients"])
     if num_devices == 1:
         return profile.step_s
-    rates = {int(one["bytes"]): float(one["bytes_per_s"]) for one in preflight.measured["all_reduces"]}
+    network = profile.measured["network"]
+    normalised = mapping_or_empty(network.get("batch_norm"))  # profiles of earlier versions have none
+    calls, groups = (finite_number(normalised.get(name)) or 0 for name in ("calls", "groups"))
+    num_sums = 2 * calls / groups if groups and groups % num_devices else 0.0
+    gradients_s = _all_reduce_s(preflight, int(network["memory"]["gradients"]), num_devices)
+    communication_s = gradients_s + num_sums * _all_reduce_s(preflight, 0, num_devices)
+    return scale * (others_s / num_devices + optimizer_s) + communication_s
+
+
+def _all_reduce_s(preflight: Preflight, num_bytes: int, num_devices: int) -> float:
+    """Seconds of an all-reduce as a ring: 2 (n - 1) / n of the bytes at bus bandwidth.
+
+    Bandwidth lies on a line between the two sizes that were measured next to this one, both in logarithms; less than
+    the smallest takes as long as that one.
+
+    Raises:
+        UsageError: the preflight has none.
+    """
+    rates = sorted((int(one["bytes"]), float(one["bytes_per_s"])) for one in preflight.measured["all_reduces"])
     if not rates:
         raise UsageError("the preflight has no all-reduce: make one with --devices of at least 2")
-    nearest = min(rates, key=lambda size: abs(math.log(size / max(1, gradients))))
-    communication_s = 2 * (num_devices - 1) / num_devices * gradients / rates[nearest]
-    return scale * (others_s / num_devices + optimizer_s) + communication_s
+    size = max(num_bytes, rates[0][0])
+    rate = rates[0][1]
+    for (below, slower), (above, faster) in itertools.pairwise(rates):
+        share = min(1.0, max(0.0, math.log(size / below) / math.log(above / below)))
+        rate *= (faster / slower) ** share
+    return 2 * (num_devices - 1) / num_devices * size / rate
 
 
 def _errors(step: Summary) -> tuple[tuple[float, float], ...]:

@@ -28,7 +28,8 @@ HOST_CUBE, ACCELERATOR_CUBE = 1024, 8192
 # its middle; on a host with an eighth of the images.
 CONVOLUTIONS = ((32, 3, 224, 224, 64, 7, 2), (32, 128, 28, 28, 128, 3, 1), (32, 256, 14, 14, 1024, 1, 1))
 COPY_BYTES = 256 << 20  # larger than the caches of any host
-REDUCED_BYTES = (1 << 20, 16 << 20, 64 << 20)  # small layers' gradients, a bucket of DDP, and a network's
+# Statistics of a batch normalisation, small layers' gradients, a bucket of DDP, and a network's gradients.
+REDUCED_BYTES = (1 << 12, 1 << 20, 16 << 20, 64 << 20)
 _TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -138,7 +139,7 @@ def multiplies_in_tf32() -> bool | None:
 
 
 def all_reduces(ranks: Ranks, num_repeats: int = 7) -> list[dict[str, Any]]:
-    """Time sums over all ranks, of gradients of three sizes: each repeat as long as on the slowest rank.
+    """Time sums over all ranks, of several sizes: each repeat as long as on the slowest rank.
 
     bytes_per_s: bus bandwidth, which does not depend on the number of ranks. is_right: whether the sums are right.
     """

@@ -84,7 +84,8 @@ def _quantities(measured: Mapping[str, Any], of_disk: Mapping[str, Any] | None) 
     for one in measured["copies"]:
         yield _quantity(f"{COPY} {one['name']}", one, "B/s")
     for one in measured["all_reduces"]:
-        yield _quantity(f"all-reduce of {one['bytes'] >> 20} MiB over {one['ranks']}, bus", one, "B/s")
+        size = f"{one['bytes'] >> 20} MiB" if one["bytes"] >> 20 else f"{one['bytes'] >> 10} KiB"
+        yield _quantity(f"all-reduce of {size} over {one['ranks']}, bus", one, "B/s")
     if of_disk is not None:
         yield _quantity(DISK, of_disk, "B/s")
 

@@ -173,6 +173,42 @@ def test_prediction_is_compute_over_n_and_communication(devices: int, seconds: f
     assert predicted_step_s(profile(), preflight(), devices) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(
+    ("num_bytes", "seconds"),
+    [(1 << 10, 1.0), (1 << 20, 1.0), (2 << 20, 1.0), (4 << 20, 1.0), (8 << 20, 2.0)],
+    ids=["less", "smallest", "between", "largest", "more"],
+)
+def test_all_reduce_of_a_size_that_was_not_measured(num_bytes: int, seconds: float) -> None:
+    """1 MiB and 4 MiB took a second each: so do less, and what lies between; more has the bandwidth of the largest."""
+    measured, found = preflight(), profile()
+    (one,) = measured.measured["all_reduces"]
+    larger = {**one, "bytes": 4 << 20, "bytes_per_s": float(4 << 20)}
+    measured.measured["all_reduces"].insert(0, larger)  # in any order
+    found.measured["network"]["memory"]["gradients"] = num_bytes  # type: ignore[index]
+
+    assert predicted_step_s(found, measured, 2) == pytest.approx(0.45005 + 0.1 + seconds)
+
+
+@pytest.mark.parametrize(
+    ("normalised", "devices", "sums"),
+    [
+        ({"calls": 9, "groups": 1}, 2, 18),
+        ({"calls": 18, "groups": 2}, 2, 0),
+        ({"calls": 18, "groups": 2}, 4, 18),
+        ({"calls": 0, "groups": 0}, 2, 0),
+    ],
+    ids=["one_group", "as_many_groups_as_devices", "more_devices_than_groups", "none"],
+)
+def test_prediction_has_the_sums_of_batch_normalisation(normalised: dict[str, int], devices: int, sums: int) -> None:
+    """Nine layers, whose statistics are summed in forward and backward where devices have a group between them."""
+    plain, found = profile(), profile()
+    found.measured["network"]["batch_norm"] = normalised  # type: ignore[index]
+
+    more = predicted_step_s(found, preflight(), devices) - predicted_step_s(plain, preflight(), devices)
+
+    assert more == pytest.approx(sums * 2 * (devices - 1) / devices)
+
+
 def test_prediction_takes_off_what_hooks_cost() -> None:
     """Phases that were watched are scaled to the step without hooks."""
     slow = profile()

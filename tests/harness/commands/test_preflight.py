@@ -39,14 +39,14 @@ def test_preflight_of_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(measured["matrix_products"]) == 5 * len(precisions)
     assert len(measured["convolutions"]) == 3 * len(precisions)
     assert [(one["bytes"], one["ranks"], one["is_right"]) for one in measured["all_reduces"]] == [
-        (size << 20, 2, True) for size in (1, 16, 64)
+        (size << 10, 2, True) for size in (4, 1 << 10, 16 << 10, 64 << 10)
     ]
     for one in measured["all_reduces"]:  # of two: 2 (n - 1) / n is 1
         assert one["bytes_per_s"] * one["median_s"] == pytest.approx(one["bytes"])
     assert found["disk"]["bytes_per_s"] > 0
     described = json.loads((tmp_path / "out" / "system.json").read_text())
     rates = described.pop(PREFLIGHT_KEY)["rates"]
-    assert len(rates) == len(measured["matrix_products"]) + len(measured["convolutions"]) + 3 + 3
+    assert len(rates) == len(measured["matrix_products"]) + len(measured["convolutions"]) + 3 + 4
     assert described == json.loads((tmp_path / "system.json").read_text())
     assert len(list((tmp_path / "history").iterdir())) == 1
     assert (tmp_path / "out" / "preflight.html").read_text().count("<svg") >= 4
