@@ -220,3 +220,19 @@ def test_new_rules_make_new_verdicts_beside_the_old_ones(unreviewed: World, monk
     kinds = [item["kind"] for item in world.alice.get(f"/submissions/{submission}").json()["history"]]
     assert kinds[-1] == "submission.judged"
     assert json.dumps(world.alice.get(f"/submissions/{submission}").json()["is_valid"]) == "true"
+
+
+def test_a_search_finds_what_was_mended(unreviewed: World) -> None:
+    """At once, although what it found before is kept."""
+    world = unreviewed
+    submitted = fill(world, 2)
+
+    def found() -> list[str]:
+        return [row["submission"] for row in world.client.get("/api/v1/search?q=toy").json()["rows"]]
+
+    with world.instance.database.write() as connection:
+        connection.execute(schema.word.delete().where(schema.word.c.word == "toy_mini"))
+    assert found() == []
+    assert len(list(reindexing.differences(world.instance, is_mended=True))) == 2
+
+    assert found() == submitted[::-1]
