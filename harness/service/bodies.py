@@ -35,16 +35,11 @@ class Turns:
             first = next(other for other, at in self._waiting.items() if at == busiest)
             del self._waiting[first]
             first.set_result(False)
-        timer = asyncio.get_running_loop().call_later(wait_s, self._give_up, turn)
         try:
-            return await turn
+            await asyncio.wait([turn], timeout=wait_s)
         finally:
-            timer.cancel()
             self._waiting.pop(turn, None)
-
-    def _give_up(self, turn: asyncio.Future[bool]) -> None:
-        if self._waiting.pop(turn, None) is not None:
-            turn.set_result(False)
+        return turn.done() and turn.result()
 
     def give_back(self, address: str) -> None:
         """End a turn; the next one begins."""

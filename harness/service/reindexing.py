@@ -70,6 +70,7 @@ def _of_rows(instance: Instance, *, is_mended: bool) -> Iterator[str]:
                 yield f"words of submission {submission}: are not those of its names"
                 if is_mended:
                     results.write_words(connection, submission, words)
+                    editions.begin(connection)
             if wanted == (None if found is None else dict(found)):
                 continue
             yield f"row of verdict {verdict}: {_first_difference(wanted, found)}"

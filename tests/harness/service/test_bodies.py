@@ -156,6 +156,25 @@ def test_too_many_do_not_wait() -> None:
     run(asked())
 
 
+def test_who_waits_keeps_no_other_address_waiting() -> None:
+    """Whoever is first, but has half of the turns already, is passed over."""
+
+    async def asked() -> None:
+        turns = Turns(4, most_waiting=3)
+        for address in "aabb":
+            assert await turns.take(address, 10)
+        first, second = (asyncio.create_task(turns.take(address, 10)) for address in "ac")
+        await settled()
+        turns.give_back("b")
+        await settled()
+
+        assert (first.done(), second.done()) == (False, True)
+        turns.give_back("a")
+        assert await first
+
+    run(asked())
+
+
 def test_a_body_is_at_most_as_long_as_it_may_be() -> None:
     """Whatever it says of its length."""
 

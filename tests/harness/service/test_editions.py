@@ -17,7 +17,7 @@ PLACES = (
     "/", "/benchmarks/toy_mini.html", "/benchmarks/toy_mini.html?division=open", "/api/v1/boards",
     "/api/v1/boards/toy_mini", "/api/v1/boards/toy_mini/records", "/api/v1/boards/toy_mini?metric=measured&limit=1",
     "/benchmarks/toy_mini.html?after=0.1.a", "/search?q=box", "/search?q=toy", "/api/v1/search?q=box",
-    "/api/v1/search?q=acme&limit=1",
+    "/api/v1/search?q=acme&limit=1", "/benchmarks/toy_mini.html?accelerator=none",
 )  # fmt: skip
 
 

@@ -69,7 +69,8 @@ def test_a_table_has_each_ranked_result_once_on_its_pages(unreviewed: World) -> 
         assert sorted(row["submission"] for row in seen) == sorted(submitted)
         assert values == sorted(values)
     assert all(row["ranks"][0] <= row["ranks"][1] for row in seen)
-    assert world.client.get("/api/v1/boards/toy_mini?after=nan.x").status_code == 422
+    for wrong in ("nan.x", "a.b", "1.0.-"):
+        assert world.client.get(f"/api/v1/boards/toy_mini?after={wrong}").status_code == 422
     [table] = world.client.get("/api/v1/boards").json()["tables"]
     assert (table["results"], table["best_seconds"]) == (4, min(row["score"]["seconds"] for row in seen))
 
@@ -219,3 +220,19 @@ def test_new_rules_make_new_verdicts_beside_the_old_ones(unreviewed: World, monk
     kinds = [item["kind"] for item in world.alice.get(f"/submissions/{submission}").json()["history"]]
     assert kinds[-1] == "submission.judged"
     assert json.dumps(world.alice.get(f"/submissions/{submission}").json()["is_valid"]) == "true"
+
+
+def test_a_search_finds_what_was_mended(unreviewed: World) -> None:
+    """At once, although what it found before is kept."""
+    world = unreviewed
+    submitted = fill(world, 2)
+
+    def found() -> list[str]:
+        return [row["submission"] for row in world.client.get("/api/v1/search?q=toy").json()["rows"]]
+
+    with world.instance.database.write() as connection:
+        connection.execute(schema.word.delete().where(schema.word.c.word == "toy_mini"))
+    assert found() == []
+    assert len(list(reindexing.differences(world.instance, is_mended=True))) == 2
+
+    assert found() == submitted[::-1]
