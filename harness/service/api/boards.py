@@ -131,16 +131,19 @@ def rows(
         UsageError: `after` is not what was given as `next`.
     """
     column = _COLUMNS[metric]
-    values: dict[str, Any] = {"benchmark": benchmark, "division": division, "num": limit}
-    if accelerator is not None:
-        values["accelerator"] = accelerator
-    if after is not None:
-        values |= _place(after)
+    values: dict[str, Any] = {"benchmark": benchmark, "division": division, "accelerator": accelerator, "num": limit}
+    values |= {"num_places": limit + limit // 4 + 1, **_place(after)}  # a few are not ranked
+    found: list[RowMapping] = []
     with instance.database.read() as connection:
         values["digest"] = digest = ruleset or current_digest(connection)
         query = results.scored(connection.dialect.name) if whole else results.listed()
-        query = _page(query, metric, of_accelerator=accelerator is not None, is_further=after is not None)
-        found = connection.execute(query, values).mappings().all()
+        places = _places(metric, of_accelerator=accelerator is not None)
+        while True:
+            found += connection.execute(_page(query, places, column), values).mappings()
+            if len(found) >= limit or (end := connection.execute(_end(places), values).one_or_none()) is None:
+                break
+            values |= end._asdict()
+        found = found[:limit]
         tallies = repetitions.tallies(connection, found)
     last = found[-1] if len(found) == limit else None
     return Rows(digest, found, tallies, None if last is None else f"{last[column.name]!r}.{last['verdict']}")
@@ -156,7 +159,9 @@ def current_digest(connection: Connection) -> str:
     return str(connection.execute(_newest_round).scalar() or "")
 
 
-def _place(after: str) -> dict[str, Any]:
+def _place(after: str | None) -> dict[str, Any]:
+    if after is None:
+        return {"value": -math.inf, "verdict": ""}
     text, _, verdict = after.rpartition(".")
     try:
         value = float(text)
@@ -167,21 +172,40 @@ def _place(after: str) -> dict[str, Any]:
     return {"value": value, "verdict": verdict}
 
 
+# Statements are made once: SQLAlchemy makes one in the time in which a database answers another.
+
+
 @functools.cache
-def _page(query: Select[Any], metric: Metric, *, of_accelerator: bool, is_further: bool) -> Select[Any]:
-    """Return the query of rows of a table: made once, in the time in which a database answers another."""
+def _places(metric: Metric, *, of_accelerator: bool) -> Select[Any]:
+    """Return the query of the rows of a table after a place, ranked or not, as one range of an index."""
     column = _COLUMNS[metric]
-    conditions: list[ColumnElement[bool]] = [
+    of_table: list[ColumnElement[bool]] = [
         _row.c.benchmark == bindparam("benchmark"),
         _row.c.division == bindparam("division"),
         _row.c.ruleset_digest == bindparam("digest"),
-        column.is_not(None),
+        _row.c.seconds.is_not(None),
     ]
     if of_accelerator:
-        conditions.append(_row.c.accelerator == bindparam("accelerator"))
-    if is_further:  # one range of an index
-        conditions.append(tuple_(column, _row.c.verdict) > tuple_(bindparam("value"), bindparam("verdict")))
-    return query.where(*conditions).order_by(column, _row.c.verdict).limit(bindparam("num"))
+        of_table.append(_row.c.accelerator == bindparam("accelerator"))
+    is_after = tuple_(column, _row.c.verdict) > tuple_(bindparam("value"), bindparam("verdict"))
+    return select(column.label("value"), _row.c.verdict).where(*of_table, is_after).order_by(column, _row.c.verdict)
+
+
+@functools.cache
+def _page(query: Select[Any], places: Select[Any], column: ColumnElement[Any]) -> Select[Any]:
+    """Return the query of the ranked ones among so many places.
+
+    The places are chosen before the joins: PostgreSQL expects a single row of these, and would join a whole table.
+    """
+    near = places.limit(bindparam("num_places")).subquery("place")
+    query = query.join(near, near.c.verdict == _row.c.verdict)
+    return query.order_by(column, _row.c.verdict).limit(bindparam("num"))
+
+
+@functools.cache
+def _end(places: Select[Any]) -> Select[Any]:
+    """Return the query of the last one of so many places; of none, if there are fewer."""
+    return places.offset(bindparam("num_places") - 1).limit(1)
 
 
 def _records_of(rows: Sequence[RowMapping], tallies: Mapping[str, Tally], *names: str) -> str:
