@@ -135,16 +135,38 @@ def test_what_cannot_be_made_is_not_kept() -> None:
 
 def test_what_is_kept_is_bounded() -> None:
     """What was not asked for longest is made again; what is larger than all, also by its key, is never kept."""
-    kept = Kept(max_bytes=2 * ENTRY_BYTES + 100)
+    kept = Kept(max_bytes=4 * ENTRY_BYTES)
     made: list[str] = []
 
     def asked(key: str, num_bytes: int = 4) -> None:
-        kept.get(1, key, lambda: (made.append(key), random.Random(0).randbytes(num_bytes))[1])
+        what = random.Random(key).randbytes(num_bytes)
+        assert kept.get(1, key, lambda: (made.append(key), what)[1]) == what
 
     for key in ("a", "b", "a", "c", "a", "b"):
         asked(key)
     assert made == ["a", "b", "c", "b"]
-    for key, num_bytes in (("large", 2 * ENTRY_BYTES), ("long" * ENTRY_BYTES, 4)):
+    for key, num_bytes in (("large", 3 * ENTRY_BYTES), ("long" * ENTRY_BYTES, 4)):
         for _ in range(2):
             asked(key, num_bytes)
         assert made[-2:] == [key, key]
+
+
+def test_what_was_asked_for_last_is_kept_as_it_is() -> None:
+    """Everything else is compressed, and what comes of it is what was made."""
+    kept = Kept(max_bytes=40 * ENTRY_BYTES)
+    pages = {key: key * 4 * ENTRY_BYTES for key in (b"a", b"b", b"c", b"d")}
+    made: list[bytes] = []
+
+    def asked(key: bytes) -> bytes:
+        return kept.get(1, key, lambda: (made.append(key), pages[key])[1])
+
+    found = [asked(key) for key in (b"a", b"b", b"a", b"c", b"a", b"d", b"b")]
+
+    assert found == [pages[key] for key in (b"a", b"b", b"a", b"c", b"a", b"d", b"b")]
+    assert made == [b"a", b"b", b"c", b"d"]
+    assert asked(b"b") is asked(b"b")
+    first = asked(b"a")
+    assert [asked(key) is first for key in (b"a", b"b", b"a", b"c", b"a")] == [True, False, True, False, True]
+    asked(b"d")
+    asked(b"c")
+    assert asked(b"a") is not first
