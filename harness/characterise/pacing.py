@@ -30,6 +30,9 @@ from harness.scoring.estimate import Pace, System, described_system
 # Of a normal sample: the standard deviation over the median absolute deviation, and the standard error of the median
 # over that of the mean.
 _MAD_TO_DEVIATION, _MEDIAN_ERROR = 1.4826, 1.2533
+# Of a layer that several devices normalise together, in forward and backward: torch's SyncBatchNorm, which is for
+# accelerators, exchanges once in each; `workloads.batch_norm`, mean and variance one after the other.
+_SUMS_OF_ACCELERATORS, _SUMS_OF_HOSTS = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,8 @@ def predicted_step_s(profile: Profile, preflight: Preflight, num_devices: int) -
     """Seconds of a step of the same global batch on more devices: t(n) = compute / n + optimizer + communication.
 
     The optimizer updates all weights on every device. Communication is that of the gradients, none of which is taken to
-    be hidden behind backward, and of batch normalisation: what one device normalises together, several normalise
-    together with two small sums, in forward and backward. Preparing data is divided as computing is.
+    be hidden behind backward, and the small sums of batch normalisation: what one device normalises together, several
+    normalise together. Preparing data is divided as computing is.
 
     Raises:
         UsageError: the preflight has no all-reduce.
@@ -149,7 +152,10 @@ def predicted_step_s(profile: Profile, preflight: Preflight, num_devices: int) -
     network = profile.measured["network"]
     normalised = mapping_or_empty(network.get("batch_norm"))  # profiles of earlier versions have none
     calls, groups = (finite_number(normalised.get(name)) or 0 for name in ("calls", "groups"))
-    num_sums = 2 * calls / groups if groups and groups % num_devices else 0.0
+    num_sums = 0.0
+    if groups and groups % num_devices:
+        has_accelerators = bool(described_system(profile.system).accelerators_per_node)
+        num_sums = (_SUMS_OF_ACCELERATORS if has_accelerators else _SUMS_OF_HOSTS) * calls / groups
     gradients_s = _all_reduce_s(preflight, int(network["memory"]["gradients"]), num_devices)
     communication_s = gradients_s + num_sums * _all_reduce_s(preflight, 0, num_devices)
     return scale * (others_s / num_devices + optimizer_s) + communication_s

@@ -190,18 +190,21 @@ def test_all_reduce_of_a_size_that_was_not_measured(num_bytes: int, seconds: flo
 
 
 @pytest.mark.parametrize(
-    ("normalised", "devices", "sums"),
+    ("normalised", "accelerators", "devices", "sums"),
     [
-        ({"calls": 9, "groups": 1}, 2, 18),
-        ({"calls": 18, "groups": 2}, 2, 0),
-        ({"calls": 18, "groups": 2}, 4, 18),
-        ({"calls": 0, "groups": 0}, 2, 0),
+        ({"calls": 9, "groups": 1}, "8", 2, 18),
+        ({"calls": 9, "groups": 1}, "0", 2, 36),
+        ({"calls": 18, "groups": 2}, "8", 2, 0),
+        ({"calls": 18, "groups": 2}, "8", 4, 18),
+        ({"calls": 0, "groups": 0}, "8", 2, 0),
     ],
-    ids=["one_group", "as_many_groups_as_devices", "more_devices_than_groups", "none"],
+    ids=["one_group", "of_a_host", "as_many_groups_as_devices", "more_devices_than_groups", "none"],
 )
-def test_prediction_has_the_sums_of_batch_normalisation(normalised: dict[str, int], devices: int, sums: int) -> None:
+def test_prediction_has_the_sums_of_batch_normalisation(
+    normalised: dict[str, int], accelerators: str, devices: int, sums: int
+) -> None:
     """Nine layers, whose statistics are summed in forward and backward where devices have a group between them."""
-    plain, found = profile(), profile()
+    plain, found = profile(), profile(system={**BOX, "accelerators_per_node": accelerators})
     found.measured["network"]["batch_norm"] = normalised  # type: ignore[index]
 
     more = predicted_step_s(found, preflight(), devices) - predicted_step_s(plain, preflight(), devices)
