@@ -1,7 +1,8 @@
 """The pace of a run from what was measured apart from any: a profile, a sweep, or a prediction for more devices. Pure.
 
 A run's pace has its evaluations in it, so those of the profile are added, as often as the rules have them. What a
-profile cannot show is how runs differ from each other on one machine; its interval is that of the steps alone.
+profile cannot show is how runs differ from each other on one machine; its interval is that of its steps, and of how
+these differed between the parts of a few seconds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.base import stats
 from harness.base.files import small_file
 from harness.base.strict_json import loads
 from harness.base.values import finite_number, is_whole, mapping_or_empty
@@ -63,7 +65,7 @@ def of_profile(profile: Profile, rules: BenchmarkRules, source: str) -> Candidat
         sample_s=profile.step_s / profile.batch_size + evaluation_s / rules.eval_every_samples,
         fixed_s=float(measured["load_s"]),
         init_s=float(measured["prepare_s"]) + float(measured["initialise_s"]),
-        errors=_errors(profile.summary("seconds")),
+        errors=(*_errors(profile.summary("seconds")), *_drift(profile.parts_s)),
         system=_system(profile.system, profile.num_devices),
     )
     pace = _powered(pace, profile.power, profile.system)
@@ -71,7 +73,7 @@ def of_profile(profile: Profile, rules: BenchmarkRules, source: str) -> Candidat
         f"pace: {pace.sample_s * 1e3:.6g} ms per sample, of {profile.num_steps} steps of {profile.batch_size} samples "
         f"on {_devices(profile.num_devices)} and an evaluation of {evaluation_s:.3g} s every "
         f"{rules.eval_every_samples:,} samples, and {pace.fixed_s:.3g} s to open the data: {printable(source)}, of "
-        f"{_machine(pace)}; its interval is that of the steps, and not of runs{_power_words(pace)}"
+        f"{_machine(pace)}; its interval is that of the steps in a few seconds, and not of runs{_power_words(pace)}"
     )
     return Candidate(profile.batch_size, pace, profile.num_devices, profile.precision, note)
 
@@ -189,6 +191,14 @@ def _errors(step: Summary) -> tuple[tuple[float, float], ...]:
     return ((deviation**2, step.num - 1),)
 
 
+def _drift(parts_s: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """Variance of the logarithm between parts of a measurement, for a run that is like one of them; empty of a single
+    one."""
+    if len(parts_s) < 2:
+        return ()
+    return ((stats.variance([math.log(part) for part in parts_s]), len(parts_s) - 1),)
+
+
 def _powered(pace: Pace, drawn: Drawn, description: Any) -> Pace:
     """The pace with the power of its machine, unless that has accelerators that were idle: the meters see them, too."""
     assert pace.system is not None
@@ -266,6 +276,7 @@ def _profile(record: Any) -> Profile:
     )
     numbers: Sequence[object] = (
         measured["plain_step_s"],
+        *measured.get("plain_parts_s", ()),
         found.summary("seconds").median,
         Summary(**measured["evaluation"]["seconds"]).median,
         measured["network"]["memory"]["gradients"],

@@ -74,6 +74,11 @@ class Profile:
         return float(self.measured["plain_step_s"])
 
     @property
+    def parts_s(self) -> tuple[float, ...]:
+        """The same of each part of the steps without hooks; empty in a file of an earlier version."""
+        return tuple(map(float, self.measured.get("plain_parts_s", ())))
+
+    @property
     def samples_per_s(self) -> float:
         """Of training alone: no evaluation, no opening of the data."""
         return self.batch_size / self.step_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,18 @@ def test_interval_of_a_profile_is_that_of_the_median_of_its_steps() -> None:
 
     assert variance == pytest.approx((1.2533 * 1.4826 * 0.01 / 1.0001) ** 2 / 50)
     assert dof == 49
+
+
+def test_interval_of_a_profile_has_what_differs_between_its_parts() -> None:
+    """Three parts at 1, 2 and 4 seconds a step: logarithms ln 2 apart, with two degrees of freedom."""
+    measured = profile()
+    measured.measured["plain_parts_s"] = [1.0, 2.0, 4.0]  # type: ignore[index]
+
+    found = of_profile(measured, RULES, "p").pace
+
+    assert found is not None
+    assert len(found.errors) == 2
+    assert found.errors[1] == pytest.approx((math.log(2) ** 2, 2))
 
 
 def test_paces_of_a_sweep_are_those_of_its_real_cells() -> None:
@@ -268,6 +281,8 @@ def test_profile_survives_its_file(tmp_path: Path) -> None:
         lambda shown: shown.pop("kind"),
         lambda shown: shown.update(batch_size=0),
         lambda shown: shown["measured"].update(plain_step_s=0),
+        lambda shown: shown["measured"].update(plain_parts_s=[1.0, "1.0"]),
+        lambda shown: shown["measured"].update(plain_parts_s=[1.0, -1.0]),
         lambda shown: shown["measured"].update(load_s="1"),
         lambda shown: shown["measured"]["steps"]["phases"].pop("optimizer"),
         lambda shown: shown["measured"]["evaluation"].update(seconds=3),

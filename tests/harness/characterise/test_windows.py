@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from harness.characterise.cells import REAL, SYNTHETIC, Cell, Row, input_shares, intercepts  # noqa: E402
-from harness.characterise.measuring import repeating, sustained, window  # noqa: E402
+from harness.characterise.measuring import plain, repeating, sustained, window  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
 from tests.harness.characterise.toys import (  # noqa: E402
     BACKWARD_S,
@@ -43,6 +43,23 @@ def test_loader_with_a_known_wait(updates: int) -> None:
     (share,) = input_shares(rows)
     lost_s = updates * DATA_S + READ_S + FORWARD_S
     assert share.fraction == pytest.approx(lost_s / (lost_s + updates * UPDATE_S))
+
+
+def test_steps_without_hooks_fill_some_seconds() -> None:
+    """Two steps of a second are a part; seven seconds are four parts, on every rank those of the slowest."""
+    clock, blocks = HandClock(), []
+
+    def train_block(num_samples: int) -> None:
+        blocks.append(num_samples)
+        clock.at += num_samples / 4
+
+    session: Any = SimpleNamespace(train_block=train_block)
+    two: Any = SimpleNamespace(gather=lambda item: [item, item + 2])
+
+    found = [plain(session, 4, 2, least_s, ranks, clock) for least_s, ranks in ((7.0, ALONE), (1.0, ALONE), (7.0, two))]
+
+    assert found == [[1.0] * 4, [1.0], [1.0] * 6]
+    assert blocks == [8] * 11
 
 
 def test_steps_for_a_meter_take_as_long_as_it_needs() -> None:
