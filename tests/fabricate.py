@@ -302,7 +302,9 @@ def events(
     if module is not None and is_equivalent:
         at(0.7, "tta_equivalent", equivalence_record(module, seed))
     if rules.replay_steps:
-        at(0.8, "tta_replay", replay_record(seed, rules.replay_steps))
+        replayed = replay_record(seed, rules.replay_steps)
+        replayed["network"]["parameters"] = rules.network_digest or NETWORK["parameters"]
+        at(0.8, "tta_replay", replayed)
     at(0.9, "tta_initial", {"weights_digest": weights, "quality": 0.1, "num_examples": rules.eval_examples})
     at(1.0, "tta_world", [{**rank, "versions": {"torch": "2.14.1"}} for rank in ranks])
     at(1.0, "tta_isolation", copy.deepcopy(ISOLATION))

@@ -39,6 +39,7 @@ HOMES = {
         *(f"characterise.{name}" for name in ("measuring", "network", "peaks", "program", "watching")),
         "run.all_reduce",
         "run.equivalence",
+        "run.network",
         "run.numerics",
         "run.ranks",
         "run.replay",

@@ -218,3 +218,13 @@ def test_the_side_of_a_result_has_the_numbers_of_its_row(boards: list[Board]) ->
                 mean_s = math.fsum(run.ledger["train"] for run in counted) / len(counted)
                 assert side.phases["train"] == pytest.approx(mean_s)
     assert {"not measured", "estimated", "void", "class A", "class B", "class C", "class D"} <= notes
+
+
+def test_networks_are_compared_as_settings_are(boards: list[Board]) -> None:
+    """Of a log that has none, and of a result without a log, nothing is said of it."""
+    entry = next(iter(boards[0].entries.values()))
+    named = side_of(entry.row, replace(entry.logs[0], network="78,010 parameters"), boards[0].ruleset)
+    plain = side_of(entry.row, replace(entry.logs[0], network=None), boards[0].ruleset)
+
+    assert named.settings == {**plain.settings, "network": "78,010 parameters"}
+    assert side_of(entry.row, None, boards[0].ruleset).settings == {}

@@ -343,3 +343,17 @@ def test_header_of_a_job_names_it_with_image_and_nodes(tmp_path: Path) -> None:
 
     assert all(word in facts["launcher"] for word in ("slurm", "17", "22.05.8", "sha256:ab"))
     assert all(name in facts["nodes"] for name in ("n1", "n2"))
+
+
+def test_header_names_the_network(tmp_path: Path) -> None:
+    """On the result's page, and when two results are compared; one from before it was logged has none."""
+    rules = fabricate.benchmark_rules(replay_steps=3)
+    plain, named = (
+        log_header(run_log.read(fabricate.write_log(tmp_path / f"result_{number}.txt", steps)))
+        for number, steps in enumerate((fabricate.events(), fabricate.events(rules=rules)))
+    )
+
+    assert dict(named.facts)["network"] == named.network
+    assert named.network == "78,010 parameters a1a1a1a1a1a1…, with their operators b2b2b2b2b2b2…"
+    assert plain.network is None
+    assert "network" not in dict(plain.facts)
