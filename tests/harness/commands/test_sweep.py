@@ -38,7 +38,7 @@ def test_sweep_of_a_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     }
     shares = {(one["num_devices"], one["batch_size"]): one["fraction"] for one in found["input_bound"]}
     assert set(shares) == {(1, 2048), (1, 4096), (2, 4096)}
-    medians = {(c["num_devices"], c["batch_size"], c["data"]): c["step_s"]["median"] for c in found["cells"]}
+    medians = {(c["num_devices"], c["batch_size"], c["data"]): c["step"]["median"] for c in found["cells"]}
     for (devices, batch), share in shares.items():  # how large it is depends on what else the machine does
         one, other = medians[devices, batch, "real"], medians[devices, batch, "synthetic"]
         assert share == pytest.approx(1 - other / one)
