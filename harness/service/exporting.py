@@ -65,7 +65,10 @@ def _parts(connection: Connection) -> Iterator[list[dict[str, Any]]]:
     """Yield every ranked result by table and score, some at a time, by the names of `RESULT_COLUMNS`."""
     row = schema.board_row
     order = (row.c.benchmark, row.c.division, row.c.ruleset_digest, row.c.seconds, row.c.verdict)
-    found = connection.execution_options(yield_per=_STEP).execute(results.listed().order_by(*order)).mappings()
+    query = results.ranked().order_by(*order)
+    needed = {"verdict", *(_RENAMED.get(name, name) for name in RESULT_COLUMNS)}
+    query = query.with_only_columns(*(item for item in query.selected_columns if item.name in needed))
+    found = connection.execution_options(yield_per=_STEP).execute(query).mappings()
     for part in found.partitions(_STEP):
         tallies = repetitions.tallies(connection, part)
         yield [_named(item, asdict(tallies[item["verdict"]])) for item in part]
