@@ -13,7 +13,7 @@ import re
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -96,7 +96,7 @@ def replay(
     begun after so many seconds; the record has the steps that were made. has_other_kernels: see `other_kernels`.
 
     An operation that has no deterministic form ends it: its name is then `not_available`. `network` is the network's
-    fingerprint (`harness.run.network.Fingerprint`), of the forward passes of the second step: the first one tells which
+    fingerprint (`harness.log.replay.Fingerprint`), of the forward passes of the second step: the first one tells which
     network it is.
     """
     from harness.run.network import Calls
@@ -117,9 +117,11 @@ def replay(
             began_s = time.monotonic()
             while len(losses) < num_steps:
                 observer.taken()
+                noting: AbstractContextManager[None] = nullcontext()
                 if len(losses) == 1 and observer.network is not None:
                     calls = Calls(observer.network)
-                with calls.noting() if calls is not None and len(losses) == 1 else nullcontext():
+                    noting = calls.noting()
+                with noting:
                     losses.append(bits(session.train_block(global_batch_size).mean_loss))
                 batches.append(together(observer.taken(), world))
                 if len(losses) in WEIGHED:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree
@@ -71,7 +70,7 @@ def _parts(connection: Connection) -> Iterator[list[dict[str, Any]]]:
     found = connection.execution_options(yield_per=_STEP).execute(query).mappings()
     for part in found.partitions(_STEP):
         tallies = repetitions.tallies(connection, part)
-        yield [_named(item, asdict(tallies[item["verdict"]])) for item in part]
+        yield [_named(item, tallies[item["verdict"]].record()) for item in part]
 
 
 def _named(item: RowMapping, tally: Mapping[str, int]) -> dict[str, Any]:
