@@ -322,8 +322,10 @@ def multiply(found: Service, wanted: int, *, is_spread: bool) -> None:
         with instance.database.write() as connection:
             rows: dict[Any, list[dict[str, Any]]] = {table: [] for table in _TABLES}
             news: list[News] = []
+            now_ms = wall_ms()
             for original, number in copies:
-                original.copy(rows, news, teams[number // len(originals)], number, source if is_spread else None)
+                who = teams[number // len(originals)]
+                original.copy(rows, news, who, number, now_ms, source if is_spread else None)
                 if is_spread:
                     repeated.mark(rows, number, source)
             for table, values in rows.items():
@@ -331,7 +333,7 @@ def multiply(found: Service, wanted: int, *, is_spread: bool) -> None:
                     continue
                 statement = unless_there(connection.dialect, table) if table is schema.blob_holder else insert(table)
                 connection.execute(statement, values)
-            events.append_all(connection, wall_ms(), news)
+            events.append_all(connection, now_ms, news)
     for key in _tables(instance):
         with instance.database.write() as connection:
             ranking.write_table(connection, key)
@@ -418,13 +420,15 @@ class _Original:
         self.events = [item.event for item in events.of_subject(connection, self.row["id"])]
 
     def copy(
-        self, rows: dict[Any, list[dict[str, Any]]], news: list[News], who: _Team, number: int,
+        self, rows: dict[Any, list[dict[str, Any]]], news: list[News], who: _Team, number: int, now_ms: int,
         source: random.Random | None,
     ) -> None:  # fmt: skip
-        at_ms = self.row["published_ms"] - (source.randrange(3 * YEAR_MS) if source else number)
+        at_ms = self.row["published_ms"] - source.randrange(3 * YEAR_MS) if source else now_ms
         submission, verdict = new_id(at_ms), new_id(at_ms)
         row = {**self.row, "id": submission, "verdict": verdict, "organisation": who.organisation, "person": who.person,
                "published_ms": at_ms, "changed_ms": at_ms, "idempotency_key": None}  # fmt: skip
+        if source is None:  # as its events say, which `verify` compares
+            row |= {"created_ms": now_ms, "received_ms": now_ms}
         board_row = {**self.board_row, "verdict": verdict, "submission": submission}
         if source is not None:
             self._spread(row, board_row, who, number, source)
