@@ -6,7 +6,7 @@ And the first, operators: `workloads/` has its own batch normalisation, whose gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from harness.run import data_cache, workloads  # noqa: E402
 from harness.run.network import fingerprint  # noqa: E402
 from tests.workloads import sessions  # noqa: E402
 from workloads.batch_norm import GroupedBatchNorm, SharedBatchNorm  # noqa: E402
+from workloads.detection import model as detector  # noqa: E402
+from workloads.detection.recipe import Recipe as DetectionRecipe  # noqa: E402
 from workloads.image_classification import full_model as resnet  # noqa: E402
 from workloads.image_classification import model as images  # noqa: E402
 from workloads.recommendation import full_model as dlrm  # noqa: E402
@@ -92,8 +94,17 @@ def on_meta(build: Callable[[], nn.Module], *shapes: tuple[int, ...], kind: torc
     return int(counter.get_total_flops())
 
 
+def defaults(name: str) -> Mapping[str, Any]:
+    """Hyperparameters of the standard suite."""
+    return sessions.rules_of(name, "standard").defaults()
+
+
 SIZES = {"num_counts": 13, "vocabulary_sizes": [100] * 26}
 OF_LARGER_SUITES: dict[str, Callable[[], float]] = {
+    "detection_standard": lambda: on_meta(
+        lambda: detector.build_model("standard", (240, 320, 3), 3, DetectionRecipe.parse(defaults("detection"))),
+        (1, 3, 240, 320),
+    ),
     "image_classification_standard": lambda: on_meta(
         lambda: images.build_model("standard", (32, 32, 3), 10), (1, 3, 32, 32)
     ),
