@@ -8,6 +8,7 @@ Rank 0 inherits a socket (`--control FD`), by which it is asked, and may inherit
     steps     a few steps of that session
     evaluate  answer the evaluator with that session's predictions, as a worker does
     finish    close it
+    peak      the fastest matrix product of the devices
     memory    the memory of a session's step at another batch size
     window    steps of a session with real data, and with batches that it has already
     preflight single operations of the devices, without any session
@@ -63,7 +64,6 @@ class Timed:
 def profile(command: dict[str, Any], ranks: Ranks) -> tuple[Timed, dict[str, Any]]:
     """Open a session, bring it to training, and measure it; it stays open."""
     config = command["config"]
-    rates = ranks.gather(peaks.peak(config["precision"], command["peak_s"])["flop_per_s"])
     session = opened(config)
     try:
         begun = measuring.started(session, lambda own: initialise(own, config, ranks.rank), Path(command["data_dir"]))
@@ -79,10 +79,14 @@ def profile(command: dict[str, Any], ranks: Ranks) -> tuple[Timed, dict[str, Any
     return Timed(session, batch_size), {
         **begun,
         **found,
-        "peak_flop_per_s": sum(rates),
         "memory_limit": {"bytes": limit, "what": what, "is_accelerator": torch.cuda.is_available()},
         "world": ranks.gather(ranks.describe()),
     }
+
+
+def peak(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
+    """What the devices multiply together, at most."""
+    return {"flop_per_s": sum(ranks.gather(peaks.peak(command["precision"], float(command["least_s"]))["flop_per_s"]))}
 
 
 def memory(command: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
@@ -164,7 +168,7 @@ def _of_slowest(of_ranks: list[dict[str, Any]]) -> dict[str, Any]:
     return {**slowest, "slowest_rank": rank}
 
 
-_COMMANDS = {"memory": memory, "window": window, "preflight": preflight}
+_COMMANDS = {"peak": peak, "memory": memory, "window": window, "preflight": preflight}
 
 
 def _of_open(held: Timed | None, do: str, ranks: Ranks, stream: ArrayStream | None) -> dict[str, Any]:

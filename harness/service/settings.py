@@ -31,6 +31,7 @@ class Limits:
     max_drafts: int = 100  # an organisation
     max_submissions_per_hour: int = 60_000  # an organisation
     max_uploads: int = 100  # an organisation, at once
+    max_campaigns: int = 1_000  # an organisation, open at once
     max_hooks: int = 10  # an organisation
     upload_days: float = 7.0
     draft_days: float = 7.0

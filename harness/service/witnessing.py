@@ -33,6 +33,7 @@ ISSUED_STATE, STARTED = "issued", "started"
 OPEN = (ISSUED_STATE, STARTED)
 ENDS = (FINISHED, "missed", "aborted")  # as a submitter says them
 MAX_TICKETS = 200  # of a campaign
+HEADS_AT_ONCE, HEADS_PER_S = 100, 10  # of a ticket: several times what the evaluations of any suite ask for
 VOIDS_PER_RUNS = 1  # of N + 1 tickets, one may be voided
 _campaign, _ticket, _event = schema.campaign, schema.ticket, schema.event
 
@@ -62,8 +63,9 @@ def open_campaign(instance: Instance, actor: Actor, proposed: Proposed) -> dict[
     Raises:
         UsageError: there is no such benchmark or division, or not as many runs as the rules ask.
         ConflictError: the round is not open, or the campaign for this was closed.
+        ForbiddenError: the team has as many open campaigns as it may.
     """
-    now_ms = instance.now_ms()
+    now_ms, limit = instance.now_ms(), instance.settings.limits.max_campaigns
     with instance.database.write() as connection:
         lock_quota(connection, instance, actor)  # of two that are alike, the second is the first
         round_id = round_named(connection, proposed.round, now_ms)
@@ -84,6 +86,12 @@ def open_campaign(instance: Instance, actor: Actor, proposed: Proposed) -> dict[
                     "closed; its runs count, and no others take their place"
                 )
             return _answer(connection, instance, known.id, OPENED)
+        is_open = (_campaign.c.organisation == actor.organisation) & _campaign.c.closed_ms.is_(None)
+        num_open = connection.execute(select(func.count()).where(is_open)).scalar_one()
+        if num_open >= limit:
+            raise ForbiddenError(
+                f"{num_open:,} campaigns of {actor.organisation_name} are open; close one that has its runs first"
+            )
         found, secret = instance.new_id(), secrets.token_bytes(SECRET_BYTES)
         values = {
             **identity, "num_runs": proposed.num_runs, "opened_ms": now_ms,
@@ -149,7 +157,7 @@ def receive(
 
     Raises:
         NotThereError, ForbiddenError: the ticket is not this team's. ConflictError: it has ended, came too late, or a
-            later head was received.
+            later head was received; or its heads are numbered faster than any run's are.
     """
     with instance.database.write() as connection:
         ticket = _own_ticket(connection, actor, ticket_id)
@@ -159,6 +167,8 @@ def receive(
         _settle(connection, ticket, now_ms)
         if number <= ticket.num_heads:
             raise ConflictError(f"head {number}: {ticket.num_heads} was received already")
+        if number > HEADS_AT_ONCE + HEADS_PER_S * (now_ms - ticket.issued_ms) / 1000:  # each number is used once
+            raise ConflictError(f"head {number}: {HEADS_PER_S} a second are received, and {HEADS_AT_ONCE} at once")
         connection.execute(
             update(_ticket).where(_ticket.c.id == ticket.id).values(state=STARTED, num_heads=number, heard_ms=now_ms)
         )

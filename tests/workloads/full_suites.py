@@ -80,6 +80,7 @@ def small_rules(rules: BenchmarkRules, small: Mapping[str, Any], sizes: tuple[in
         reference_recipes=(),
         reference_convergence=(),
         baselines={},
+        network_digest=None,  # it has other classes
     )
 
 
@@ -97,6 +98,8 @@ def run_an_epoch(place: Path, rules: BenchmarkRules, cache: Path, *options: obje
     log = run_log.read(place / "result" / "result_0.txt")
     assert log.one(keys.RUN_STOP).metadata["status"] == "success"
     assert log.value(keys.TTA_DATA_TOUCHED_EARLY) == []
+    replay = log.value(keys.TTA_REPLAY)
+    assert (replay["steps"], len(replay["network"]["parameters"])) == (rules.replay_steps, 64)
     ((event, quality),) = timeline.qualities(log)
     assert event.samples_count == rules.eval_every_samples
     return quality

@@ -89,6 +89,15 @@ def losses(session: Any, num_steps: int) -> list[float]:
     return [session.train_block(1).mean_loss for _ in range(num_steps)]
 
 
+def network_digest(session: Any) -> str:
+    """The digest of the parameters of a session's network, after its next step."""
+    from harness.characterise.watching import network_of
+    from harness.run.network import fingerprint
+
+    network = network_of(lambda: session.train_block(1))
+    return fingerprint(network.modules, []).parameters
+
+
 def digests(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 

@@ -669,6 +669,7 @@ def test_real_bccd_is_converted_and_learned_from(tmp_path: Path) -> None:
     curve = losses(session, 12)
     assert np.mean(curve[-3:]) < 0.8 * np.mean(curve[:3])
     assert sessions.quality(session, tmp_path / "out").num_examples == 72
+    assert sessions.network_digest(session) == sessions.rules_of(WORKLOAD.name, "standard").network_digest
 
 
 SCRIPT = """

@@ -404,6 +404,7 @@ def test_standard_network_learns_and_starts_as_seeded(tmp_path: Path) -> None:
     assert curve[0] == pytest.approx(math.log(10), abs=0.4)
     assert curve[-1] < curve[0] - 0.3
     assert sessions.quality(session, tmp_path).num_examples == 128
+    assert sessions.network_digest(session) == sessions.rules_of(WORKLOAD.name, "standard").network_digest
 
 
 @pytest.mark.slow

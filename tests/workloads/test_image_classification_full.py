@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from harness.errors import DataError, UsageError
+from harness.log import keys, run_log
 from harness.run import worker
 from harness.run.replay import digest_of_weights
 from tests.workloads import full_suites, sessions
@@ -22,6 +24,7 @@ pytest.importorskip("datasets")
 
 from torch import nn  # noqa: E402 (after the check that torch is there)
 
+from harness.run.network import fingerprint  # noqa: E402
 from workloads.image_classification import WORKLOAD, full, full_model, imagenet  # noqa: E402
 from workloads.image_classification.full_recipe import FullRecipe  # noqa: E402
 
@@ -395,8 +398,15 @@ def test_the_referee_runs_an_epoch_on_two_devices(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_referee_runs_resnet_50(tmp_path: Path) -> None:
-    """The same in the closed division, where the network is the workload's, with LARS."""
+    """The same in the closed division, with LARS, where the network is the workload's: the one whose digest the rules
+    have, but for the number of classes."""
     small = {**SMALL, "global_batch_size": 4, "batch_norm_group": 2, "opt_name": "lars"}
     rules = full_suites.small_rules(RULES, small, (20, 7))
 
     full_suites.assert_one_epoch(tmp_path, rules, copies.write_parquet(tmp_path / "source"), None)
+
+    (metadata,) = (tmp_path / "data").rglob("metadata.json")
+    with torch.device("meta"):
+        network = full_model.build_model("full", (224, 224, 3), json.loads(metadata.read_text())["num_classes"])
+    log = run_log.read(tmp_path / "result" / "result_0.txt")
+    assert log.value(keys.TTA_REPLAY)["network"]["parameters"] == fingerprint([network], []).parameters

@@ -100,29 +100,38 @@ def defaults(name: str) -> Mapping[str, Any]:
 
 
 SIZES = {"num_counts": 13, "vocabulary_sizes": [100] * 26}
-OF_LARGER_SUITES: dict[str, Callable[[], float]] = {
-    "detection_standard": lambda: on_meta(
+OF_LARGER_SUITES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], torch.dtype]] = {
+    "detection_standard": (
         lambda: detector.build_model("standard", (240, 320, 3), 3, DetectionRecipe.parse(defaults("detection"))),
-        (1, 3, 240, 320),
+        (1, 3, 240, 320), torch.float32,
     ),
-    "image_classification_standard": lambda: on_meta(
-        lambda: images.build_model("standard", (32, 32, 3), 10), (1, 3, 32, 32)
+    "image_classification_standard": (
+        lambda: images.build_model("standard", (32, 32, 3), 10), (1, 3, 32, 32), torch.float32,
     ),
-    "image_classification_full": lambda: on_meta(
-        lambda: resnet.build_model("full", (224, 224, 3), 1000), (1, 3, 224, 224)
+    "image_classification_full": (
+        lambda: resnet.build_model("full", (224, 224, 3), 1000), (1, 3, 224, 224), torch.float32,
     ),
-    "recommendation_full": lambda: on_meta(lambda: dlrm.build_model("full", SIZES, None), (1, 39), kind=torch.int32),
-    "reinforcement_learning_standard": lambda: on_meta(lambda: agents.build_model("standard", 8, 4), (1, 8)),
-    "reinforcement_learning_full": lambda: on_meta(
-        lambda: agents.build_model("full", 0, 6), (1, 4 * 84 * 84), kind=torch.uint8
-    ),
-}
+    "recommendation_full": (lambda: dlrm.build_model("full", SIZES, None), (1, 39), torch.int32),
+    "reinforcement_learning_standard": (lambda: agents.build_model("standard", 8, 4), (1, 8), torch.float32),
+    "reinforcement_learning_full": (lambda: agents.build_model("full", 0, 6), (1, 4 * 84 * 84), torch.uint8),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("benchmark", OF_LARGER_SUITES)
 def test_audit_knows_the_flops_of_larger_suites(benchmark: str) -> None:
     """A forward pass of one sample."""
-    assert FLOPS[benchmark] == OF_LARGER_SUITES[benchmark]()
+    build, shape, kind = OF_LARGER_SUITES[benchmark]
+    assert FLOPS[benchmark] == on_meta(build, shape, kind=kind)
+
+
+@pytest.mark.parametrize("benchmark", [name for name in OF_LARGER_SUITES if name != "recommendation_full"])
+def test_rules_know_the_networks_of_larger_suites(benchmark: str) -> None:
+    """Whose layers the data do not decide; a session of each is compared in its workload's tests."""
+    build, _, _ = OF_LARGER_SUITES[benchmark]
+    with torch.device("meta"):
+        found = fingerprint([build()], []).parameters
+
+    assert sessions.RULESET.benchmarks[benchmark].network_digest == found
 
 
 def test_audit_knows_the_flops_of_what_differs_in_length(prepared: Callable[[str], data_cache.DataSet]) -> None:

@@ -537,6 +537,7 @@ def test_standard_session_trains_and_evaluates(standard_dir: Path) -> None:
     assert evaluated == plain
     assert quality.num_examples == 100
     assert -1000 < quality.value < 0
+    assert sessions.network_digest(session) == sessions.rules_of(WORKLOAD.name, "standard").network_digest
     session.close()
 
 

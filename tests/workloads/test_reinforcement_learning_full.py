@@ -246,6 +246,14 @@ def test_loss_follows_the_golden_curve(data_dir: Path) -> None:
     assert curve == pytest.approx(expected, rel=0.01, abs=1e-3)
 
 
+def test_network_is_that_of_the_rules(data_dir: Path) -> None:
+    """As a run's log has it."""
+    session = started(data_dir)
+
+    assert sessions.network_digest(session) == RULES.network_digest
+    session.close()
+
+
 def test_rollout_has_the_pixels_as_bytes(data_dir: Path) -> None:
     """A quarter of the memory; 4 environments of 8 steps are 32 samples."""
     session = started(data_dir)
@@ -356,4 +364,5 @@ def test_referee_runs_it_on_two_processes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     log = run_log.read(tmp_path / "result" / "result_0.txt")
     assert [event.samples_count for event, _ in timeline.qualities(log)] == [64]
+    assert log.value(keys.TTA_REPLAY)["steps"] == RULES.replay_steps
     assert log.value(keys.TTA_DATA_TOUCHED_EARLY) == []

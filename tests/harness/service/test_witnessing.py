@@ -249,6 +249,34 @@ def test_no_campaign_has_tickets_without_end(small: World, monkeypatch: pytest.M
     assert "no more are issued" in answer.json()["detail"]
 
 
+def test_no_log_has_heads_without_end(small: World) -> None:
+    """A program that sends them as fast as it can is refused; after a while the ticket goes on."""
+    alice = small.alice
+    drawn = ticket(alice, opened(alice))["id"]
+    assert head(alice, drawn, number=witnessing.HEADS_AT_ONCE).status_code == 200
+    refused = head(alice, drawn, number=witnessing.HEADS_AT_ONCE + witnessing.HEADS_PER_S + 1)
+    assert (refused.status_code, "10 a second" in refused.json()["detail"]) == (409, True)
+
+    small.time.now_ms += 2_000
+
+    assert head(alice, drawn, number=witnessing.HEADS_AT_ONCE + witnessing.HEADS_PER_S + 1).status_code == 200
+
+
+def test_no_team_has_campaigns_without_end(small: World) -> None:
+    """The one that is open already is returned all the same, and another may be opened once it is closed."""
+    alice = small.alice
+    object.__setattr__(small.instance.settings.limits, "max_campaigns", 1)
+    first = opened(alice)
+    assert opened(alice) == first
+    refused = alice.post("/campaigns", json={**IDENTITY, "code_sha256": "f" * 64})
+    assert refused.status_code == 403
+    assert refused.json()["detail"] == "1 campaigns of acme are open; close one that has its runs first"
+
+    alice.post(f"/campaigns/{first}/close")
+
+    assert alice.post("/campaigns", json={**IDENTITY, "code_sha256": "f" * 64}).status_code == 201
+
+
 def test_what_is_asked_at_once_is_done_once(unreviewed: World) -> None:
     """Two that open the same campaign have one; of two tickets that are voided, or a ticket that is ended and lost, one
     is."""
