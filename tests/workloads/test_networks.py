@@ -126,7 +126,7 @@ def test_audit_knows_the_flops_of_larger_suites(benchmark: str) -> None:
 
 @pytest.mark.parametrize("benchmark", [name for name in OF_LARGER_SUITES if name != "recommendation_full"])
 def test_rules_know_the_networks_of_larger_suites(benchmark: str) -> None:
-    """Whose layers the data do not decide; a session of each is compared in its workload's tests."""
+    """Those whose layers do not depend on the data. The tests of each workload compare them with a session's."""
     build, _, _ = OF_LARGER_SUITES[benchmark]
     with torch.device("meta"):
         found = fingerprint([build()], []).parameters

@@ -270,7 +270,7 @@ def test_no_team_has_campaigns_without_end(small: World) -> None:
     assert opened(alice) == first
     refused = alice.post("/campaigns", json={**IDENTITY, "code_sha256": "f" * 64})
     assert refused.status_code == 403
-    assert refused.json()["detail"] == "1 campaigns of acme are open; close one that has its runs first"
+    assert refused.json()["detail"] == "open campaigns of acme: 1 of at most 1; close one that has its runs"
 
     alice.post(f"/campaigns/{first}/close")
 
