@@ -90,8 +90,8 @@ def open_campaign(instance: Instance, actor: Actor, proposed: Proposed) -> dict[
         num_open = connection.execute(select(func.count()).where(is_open)).scalar_one()
         if num_open >= limit:
             raise ForbiddenError(
-                f"open campaigns of {actor.organisation_name}: {num_open:,} of at most {limit:,}; close one that has its "
-                "runs"
+                f"open campaigns of {actor.organisation_name}: {num_open:,} of at most {limit:,}; "
+                "close one that has its runs"
             )
         found, secret = instance.new_id(), secrets.token_bytes(SECRET_BYTES)
         values = {
